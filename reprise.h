@@ -91,6 +91,7 @@
 #include "reprise/distributed/imagined/imagined_group.h"
 #include "reprise/distributed/process_group.h"
 #include "reprise/distributed/reduce_op.h"
+#include "reprise/distributed/sharded/evaluated_weights.h"
 #include "reprise/distributed/sharded/gather_averages.h"
 #include "reprise/distributed/sharded/sharded_adamw.h"
 #include "reprise/distributed/sharded/sharded_sgd.h"

@@ -85,6 +85,8 @@ Checkpoint read_folder(const std::string& folder, bool with_optimizer, const nn:
   if (io::exists(folder + "/ema.safetensors")) checkpoint.ema = read_all(folder + "/ema.safetensors");
   if (with_optimizer && io::exists(folder + "/loss_scale.safetensors"))
     checkpoint.loss_scale = read_all(folder + "/loss_scale.safetensors");
+  if (with_optimizer && io::exists(folder + "/bucket_order.safetensors"))
+    checkpoint.bucket_order = read_all(folder + "/bucket_order.safetensors");
   return checkpoint;
 }
 
@@ -141,6 +143,8 @@ std::string write_parts(const std::string& folder, const Checkpoint& checkpoint)
     if (!checkpoint.ema.empty()) write("ema.safetensors", views(checkpoint.ema, whole), none);
     if (!checkpoint.loss_scale.empty())
       write("loss_scale.safetensors", views(checkpoint.loss_scale, whole), none);
+    if (!checkpoint.bucket_order.empty())
+      write("bucket_order.safetensors", views(checkpoint.bucket_order, whole), none);
   };
   read_on_rank_0(checkpoint, std::ref(read));
   names.push_back(
@@ -165,7 +169,8 @@ void consolidate_checkpoint(const std::string& path, const std::string& out) {
   check(!io::exists_or_links(out), "consolidate: ", out, " is there already");
   check(!io::exists(path) || fs::is_directory(path), "consolidate: ", path,
         " is a file, not a run or checkpoint");
-  const Checkpoint checkpoint = load_checkpoint(path, true);
+  Checkpoint checkpoint = load_checkpoint(path, true);
+  checkpoint.bucket_order.clear();  // one process sends nothing
   with_errors([&] {
     io::make_folders_durable(out);
     try {

@@ -7,6 +7,7 @@
 //                                                        each: optimizer-00002-of-00004.safetensors
 //                                 ema.safetensors        if averages are kept
 //                                 loss_scale.safetensors if the loss has a scale
+//                                 bucket_order.safetensors  if ranks send gradients in the order of arrival
 //                                 manifest.json          name, bytes and CRC-32C of each file above
 //   DIR/checkpoints/LATEST                               the name of the newest whole checkpoint
 #pragma once
@@ -31,6 +32,7 @@ struct Checkpoint {
   /// The state of the model, the optimizer, the averages and the loss scale, by names; the last two may be empty.
   nn::NamedTensors parameters{}, optimizer{}, ema{}, loss_scale{};
   /// @}
+  nn::NamedTensors bucket_order{};  ///< see train/ranks/bucket_order.h; may be empty
   /// @{
   /// Of more than one rank `optimizer` is what this one has of a state that they share.
   int rank = 0, ranks = 1;

@@ -10,7 +10,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/recompute/accounting/accounting.h"
 #include "reprise/core/memory.h"
-#include "reprise/distributed/sharded/gather_averages.h"
+#include "reprise/distributed/sharded/evaluated_weights.h"
 #include "reprise/distributed/sharded/shared_tensors.h"
 #include "reprise/distributed/sharded/whole_weights.h"
 #include "reprise/nn/optim/grad_scaler.h"
@@ -26,6 +26,7 @@
 #include "reprise/train/precision/convert.h"
 #include "reprise/train/progress.h"
 #include "reprise/train/ranks/agreement.h"
+#include "reprise/train/ranks/bucket_order.h"
 #include "reprise/train/ranks/keyed_random.h"
 #include "reprise/train/ranks/rank_times.h"
 #include "reprise/train/ranks/same_state.h"
@@ -76,7 +77,6 @@ class Trainer {
     settle(0);
     const bool is_saved = saver_.saved_step() == step_;
     if (any_rank(group_, writes() && step_ > first && !is_saved)) save(true);
-    distributed::WholeWeights(parallel_).keep();  // the program may use the model
     return finish(first);
   }
 
@@ -224,16 +224,16 @@ class Trainer {
     });
   }
 
-  // On all ranks: runs `look` at whole weights, averaged where there are averages, off the clock; false if a signal ended it.
+  // On all ranks: runs `look`, which may run the model as it likes, with averages where there are any, off the clock; false if a signal
+  // ended it.
   bool with_averages(const std::function<void()>& look) {
     progress_.pause();
-    const distributed::WholeWeights whole(parallel_);
-    std::optional<optim::Ema::Scope> averages;
-    if (task_.ema) averages.emplace(*task_.ema, distributed::whole_averages(parallel_, *task_.ema));
+    const distributed::EvaluatedWeights weights(parallel_, task_.ema);
     bool done = true;
     try {
       look();
     } catch (const Interrupted&) { done = false; }
+    distributed::gather_for_others(parallel_);
     progress_.resume();
     return done;
   }
@@ -274,6 +274,7 @@ class Trainer {
     checkpoint.parameters = task_.model.state_dict();
     if (task_.ema) checkpoint.ema = task_.ema->state_dict();
     if (scaler_) checkpoint.loss_scale = scaler_->state_dict();
+    checkpoint.bucket_order = bucket_order(parallel_);
   }
 
   // Of a rank 0 that saves alone.
@@ -354,7 +355,13 @@ nn::NamedTensors own_state(Task& task, const TrainerOptions& options) {
   return optim::state_by_name(task.optimizer.own_state_dict(), task.optimizer, task.model.named_parameters());
 }
 
-int64_t restore(Task& task, optim::GradScaler* scaler, const TrainerOptions& options) {
+// What of a checkpoint is restored once all ranks have read it.
+struct Restored {
+  int64_t step = 0;
+  nn::NamedTensors bucket_order{};
+};
+
+Restored restore(Task& task, optim::GradScaler* scaler, const TrainerOptions& options) {
   const std::string& run_folder = options.run_folder;
   Checkpoint checkpoint = load_checkpoint(run_folder, true, own_state(task, options));
   check(!scaler || !checkpoint.loss_scale.empty() || options.loss_scale_is_given, "resume: ", checkpoint.path,
@@ -381,7 +388,7 @@ int64_t restore(Task& task, optim::GradScaler* scaler, const TrainerOptions& opt
   }
   default_generator().set_state(checkpoint.random);
   if (!checkpoint.origin.empty()) report("Optimizer state: in parts, of {}\n", in_words(checkpoint.origin));
-  return checkpoint.step;
+  return {checkpoint.step, checkpoint.bucket_order};
 }
 
 }  // namespace
@@ -396,9 +403,13 @@ TrainingResult train(Task& task, const TrainerOptions& options, distributed::Dat
   optim::GradScaler* const used = scaler ? &*scaler : nullptr;
   std::optional<distributed::WholeWeights> whole(
       parallel);  // on all ranks, whatever folder each of them sees
-  int64_t first_step =
-      options.resume && has_checkpoint(options.run_folder) ? restore(task, used, options) : 0;
+  const Restored restored =
+      options.resume && has_checkpoint(options.run_folder) ? restore(task, used, options) : Restored();
+  const int64_t first_step = restored.step;
   check_same_step(parallel.group(), first_step);
+  if (first_step > 0)
+    if (const std::string notice = restore_bucket_order(parallel, restored.bucket_order); !notice.empty())
+      report("{}\n", notice);
   check_same_state(parallel.group(), first_step, task.model, whole_state(task.optimizer), used);
   whole.reset();
   check(first_step < options.schedule.steps, "train: the run is at step ", first_step,

@@ -69,8 +69,9 @@ struct Task {
   /// A line for the terminal, asked for after each step; empty: there is nothing to say.
   std::function<std::string()> notice{};
   /// The mean loss over the held-out split, and the accuracy of models that answer, or over a part of it while training goes on (`whole` = false);
-  /// the same on all ranks, which may share its batches (sums_of_batches of ranks/dealt_batches.h).
-  /// This and `sample` may give up by `stop_if_interrupted` (interrupt.h).
+  /// the same on all ranks, which may share its batches (sums_of_batches of ranks/dealt_batches.h). This and `sample` run within a
+  /// distributed::EvaluatedWeights: of weights that ranks share (ZeRO, stage 3) a block's are there while it is called. Both may give
+  /// up by `stop_if_interrupted` (interrupt.h).
   std::function<Validation(bool whole)> validation_loss{};
   /// Shows what the model makes; the text also goes into the run folder. Empty: there is nothing to show.
   std::function<std::string()> sample{};
@@ -99,7 +100,8 @@ struct TrainingResult {
 ///
 /// On the ranks of `parallel`, which has the task's model, each computes its share of a step's micro-batches
 /// (distributed/data_parallel/data_parallel.h): weights, losses and norms have the bits of one process, whether or not the
-/// optimizer is one that ranks share (distributed/sharded/sharded_adamw.h). All ranks evaluate, rank 0 alone samples and writes; the run
+/// optimizer is one that ranks share (distributed/sharded/sharded_adamw.h). All ranks evaluate, rank 0 alone samples and writes. What ranks
+/// share stays so in the end: what reads weights then is within a distributed::WholeWeights or EvaluatedWeights. The run
 /// folder is nothing to the others, unless they resume: then all read the same checkpoint, or it is an Error. A checkpoint is
 /// whole, and the same from any ranks. A signal on any rank ends all after the same step. Batch norms' statistics are
 /// folded over ranks; Error where forward passes change a buffer in another way. Records say what communication takes, and

@@ -57,9 +57,10 @@ int run_eval(const EvalCommand& command) {
     const Tensor tokens = zeros({rows, context}, DType::i64, device);
     return cross_entropy((*run.model)(tokens), tokens);
   };
+  const auto alone = distributed::ProcessGroup::alone();
+  distributed::DataParallel parallel(run.model->module(), *alone);
   const double loss = with_evaluation_advice(run.model->module(), command.batch, device, of_rows, [&] {
-    return evaluate(*distributed::ProcessGroup::alone(), *run.model, *corpus.validation,
-                    {.batch = command.batch, .context = context});
+    return evaluate(parallel, *run.model, *corpus.validation, {.batch = command.batch, .context = context});
   });
   check(std::isfinite(loss), "eval: the loss of ", run.folder, " over ", data.data, " is ", loss,
         ": its weights are not finite, or too large");

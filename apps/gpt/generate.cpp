@@ -66,13 +66,13 @@ std::string generate(const LanguageModel& model, const io::Tokenizer* tokenizer,
   return text;
 }
 
-double evaluate(distributed::ProcessGroup& group, const LanguageModel& model, const io::TokenDataset& data,
+double evaluate(distributed::DataParallel& parallel, const LanguageModel& model, const io::TokenDataset& data,
                 const Evaluation& o) {
   nn::EvalScope scope(model.module());
   io::SequentialWindows windows(data, o.context > 0 ? o.context : model.context(), o.batch);
   int64_t all = windows.batches(), used = o.batches > 0 ? std::min(o.batches, all) : all;
   const Device device = model.device();
-  const std::vector<double> sums = train::sums_of_batches(group, used, 2, [&](int64_t i) {
+  const std::vector<double> sums = train::sums_of_batches(parallel, used, 2, [&](int64_t i) {
     io::TokenBatch part = windows.batch(i * all / used);
     Tensor loss = cross_entropy(model(part.tokens.to(device)), part.targets.to(device));
     const auto tokens = double(part.targets.numel());

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "reprise/apps/gpt/options.h"
-#include "reprise/distributed/process_group.h"
+#include "reprise/distributed/data_parallel/data_parallel.h"
 #include "reprise/io/text/token_dataset.h"
 #include "reprise/io/text/tokenizer.h"
 
@@ -34,9 +34,9 @@ struct Evaluation {
   int64_t context = 0;  ///< tokens the model sees at once; 0: as many as it can
 };
 
-/// Mean cross-entropy over `data`, in nats per token, weighed by tokens. The ranks of `group` share the batches, and all of them
-/// call it; the mean has the same bits on any number of them.
-double evaluate(distributed::ProcessGroup& group, const LanguageModel& model, const io::TokenDataset& data,
+/// Mean cross-entropy over `data`, in nats per token, weighed by tokens. The ranks of `parallel`, which has this model, share the
+/// batches, and all of them call it; the mean has the same bits on any number of them.
+double evaluate(distributed::DataParallel& parallel, const LanguageModel& model, const io::TokenDataset& data,
                 const Evaluation& evaluation);
 
 }  // namespace reprise::apps::gpt

@@ -165,7 +165,7 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
                        },
                    .validation_loss =
                        [&](bool whole) {
-                         return evaluate(group, model, *corpus.validation,
+                         return evaluate(parallel, model, *corpus.validation,
                                          {.batch = c.batch, .batches = whole ? 0 : c.eval_batches});
                        },
                    .sample =

@@ -70,8 +70,9 @@ class IJepa final : public Objective {
     parallel_ = &parallel;
     target_.set_updates(optimizer.steps());  // fewer than steps where some were skipped
     target_.follow_masters(optimizer);
+    distributed::scatter_averages(parallel, target_);
   }
-  // The next forward pass reads the whole target encoder on each rank.
+  // The next forward pass reads on each rank what is around the blocks of the target encoder.
   void updated() override {
     target_.update();
     distributed::gather_averages(*parallel_, target_);

@@ -151,7 +151,7 @@ struct Training {
                                 device);
     const int64_t used = most_batches > 0 ? std::min(most_batches, all.batches()) : all.batches();
     const std::vector<double> sums =
-        train::sums_of_batches(parallel.group(), used, 2, [&](int64_t i) -> std::vector<double> {
+        train::sums_of_batches(parallel, used, 2, [&](int64_t i) -> std::vector<double> {
           data::EvaluationBatches::Batch batch = all.at(i * all.batches() / used);
           const auto rows = int64_t(batch.indices.size());
           if (rows < objective->least_batch()) return {0, 0};

@@ -9,7 +9,7 @@
 namespace reprise::apps::vit {
 namespace {
 
-// The mean of the heads' probabilities, (B, T, T): rows are queries.
+// The mean of the heads' probabilities, (B, T, T): rows are queries. Within the block's call, since ranks may share its weights.
 Tensor attention_of(nn::TransformerBlock& block, const Tensor& x) {
   const TensorList parts = block.attn.queries_keys_values(block.norm1(x));  // (B, heads, T, head_dim)
   Tensor scores = matmul(parts[0], transpose(parts[1], 2, 3)) * (1 / std::sqrt(double(parts[0].size(3))));
@@ -26,10 +26,14 @@ AttentionMaps attention_maps(nn::Vit& model, const Tensor& images) {
   Tensor attention, rollout;       // (B, T, T)
   for (int64_t i = 0; i < model.blocks.size(); ++i) {
     auto& block = model.blocks.at<nn::TransformerBlock>(std::to_string(i));
-    attention = attention_of(block, x);
+    const auto remove_hook = block.register_forward_pre_hook([&](const Tensor& given) {
+      attention = attention_of(block, given);
+      return Tensor();
+    });
+    x = block(x);
+    remove_hook();
     Tensor mixed = (attention + identity(x.size(1), x.device())) * 0.5;
     rollout = rollout.defined() ? matmul(mixed, rollout) : mixed;
-    x = block(x);
   }
   const int64_t prefix = model.prefix_tokens();
   auto of_patches = [&](const Tensor& weights) {

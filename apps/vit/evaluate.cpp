@@ -87,14 +87,14 @@ Evaluation evaluate(const ImageModel& model, const data::Dataset& images, const 
   return e;
 }
 
-train::Validation validate(distributed::ProcessGroup& group, const ImageModel& model,
+train::Validation validate(distributed::DataParallel& parallel, const ImageModel& model,
                            const data::Dataset& images, const data::Pipeline& pipeline, int64_t batch,
                            int64_t batches) {
   check_classes(model, images);
   data::EvaluationBatches all(images, pipeline, batch, model.device());
   const int64_t used = batches > 0 ? std::min(batches, all.batches()) : all.batches();
   const std::vector<double> sums =
-      train::sums_of_batches(group, used, 3, [&](int64_t i) -> std::vector<double> {
+      train::sums_of_batches(parallel, used, 3, [&](int64_t i) -> std::vector<double> {
         double loss = 0, right = 0;
         const std::vector<Verdict> verdicts = verdicts_of(model, all.at(i * all.batches() / used));
         for (const Verdict& verdict : verdicts) {

@@ -6,7 +6,7 @@
 #include "reprise/apps/common/models/image_model.h"
 #include "reprise/data/dataset.h"
 #include "reprise/data/pipeline.h"
-#include "reprise/distributed/process_group.h"
+#include "reprise/distributed/data_parallel/data_parallel.h"
 #include "reprise/plot/confusion_plot.h"
 #include "reprise/train/validation.h"
 
@@ -36,9 +36,9 @@ Evaluation evaluate(const ImageModel& model, const data::Dataset& images, const 
                     int64_t batch);
 
 /// Mean loss and share of right answers of the images that can be read; of at most `batches` batches, spread over all, if that is
-/// above 0. The ranks of `group` share the batches, and all of them call it; the numbers have the same bits on any number of them.
+/// above 0. The ranks of `parallel`, which has this model, share the batches, and all of them call it; the numbers have the same bits on any number of them.
 /// Gives up as train::sums_of_batches does.
-train::Validation validate(distributed::ProcessGroup& group, const ImageModel& model,
+train::Validation validate(distributed::DataParallel& parallel, const ImageModel& model,
                            const data::Dataset& images, const data::Pipeline& pipeline, int64_t batch,
                            int64_t batches);
 

@@ -18,7 +18,7 @@
 #include "reprise/apps/vit/report.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/data/loader.h"
-#include "reprise/distributed/sharded/gather_averages.h"
+#include "reprise/distributed/sharded/evaluated_weights.h"
 #include "reprise/distributed/sharded/whole_weights.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/groups.h"
@@ -210,16 +210,14 @@ train::Task task_of(Training& t, const TrainCommand& c, Device device) {
   };
   task.notice = [&t] { return t.notice; };
   task.validation_loss = [&t, &c](bool whole) {
-    return validate(t.parallel.group(), t.model, *t.images.validation, t.evaluation, c.batch,
+    return validate(t.parallel, t.model, *t.images.validation, t.evaluation, c.batch,
                     whole ? 0 : c.eval_batches);
   };
   return task;
 }
 
-// Looks at the test images, once, with the averages where there are any.
-int finish_with_report(Training& t, const TrainCommand& c, const optim::Ema::Whole& whole_averages) {
-  std::optional<optim::Ema::Scope> averages;
-  if (t.ema) averages.emplace(*t.ema, whole_averages);
+// Looks at the test images, once.
+int finish_with_report(Training& t, const TrainCommand& c) {
   const data::Dataset& last = t.images.test ? *t.images.test : *t.images.validation;
   try {
     Evaluation e = evaluate(t.model, last, t.evaluation, c.batch);
@@ -276,13 +274,13 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
       finish(c, result, seconds, "reprise-vit",
              fmt::format("validation accuracy {:.2f} %", 100 * result.validation_accuracy.value_or(0)));
   if (code != 0 || result.step < c.trainer.schedule.steps) return code;
-  optim::Ema::Whole averages;
-  if (training.ema) averages = distributed::whole_averages(training.parallel, *training.ema);
-  if (group.rank() > 0) return code;
-  return with_memory_advice(asked, trained, [&] {
-    return train::in_phase(train::Phase::evaluation,
-                           [&] { return finish_with_report(training, c, averages); });
-  });
+  const distributed::EvaluatedWeights weights(training.parallel, training.ema.get());
+  if (group.rank() == 0)
+    code = with_memory_advice(asked, trained, [&] {
+      return train::in_phase(train::Phase::evaluation, [&] { return finish_with_report(training, c); });
+    });
+  distributed::gather_for_others(training.parallel);
+  return code;
 }
 
 }  // namespace

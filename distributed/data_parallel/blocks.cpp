@@ -77,4 +77,21 @@ std::vector<Block> blocks_of(nn::Module& model, const TensorList& leaves,
   return blocks;
 }
 
+std::pair<std::string, nn::Layer*> layer_with(nn::Module& model, const TensorList& tensors) {
+  std::pair<std::string, nn::Layer*> found{};
+  size_t fewest = 0;
+  for (const auto& [name, module] : model.named_modules()) {
+    auto* layer = dynamic_cast<nn::Layer*>(module);
+    if (!layer) continue;
+    const TensorList own = layer->parameters();
+    if (!std::ranges::all_of(tensors, [&](const Tensor& x) { return has(own, x); })) continue;
+    if (found.second && own.size() >= fewest) continue;
+    found = {name, layer};
+    fewest = own.size();
+  }
+  check(found.second, "blocks: no layer of the model has all of ", tensors.size(),
+        " tensors that follow the weights of a block");
+  return found;
+}
+
 }  // namespace reprise::distributed

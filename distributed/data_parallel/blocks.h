@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reprise/nn/module.h"
@@ -23,5 +24,8 @@ std::vector<Block> numbered_blocks(nn::Module& model, const TensorList& leaves, 
 /// them have, or one and what is around it, are no block's; blocks without any are left out.
 std::vector<Block> blocks_of(nn::Module& model, const TensorList& leaves,
                              const std::vector<nn::Layer*>& layers);
+
+/// The layer of `model` that has all of `tensors` and the fewest parameters, and its name. Error if there is none.
+std::pair<std::string, nn::Layer*> layer_with(nn::Module& model, const TensorList& tensors);
 
 }  // namespace reprise::distributed

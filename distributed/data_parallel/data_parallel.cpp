@@ -357,8 +357,30 @@ void DataParallel::take_arrival_order() {
   const Tensor of_rank_0 = Tensor::from(order, {int64_t(order.size())});
   group_.broadcast(of_rank_0, 0, "order of buckets").wait();
   order = of_rank_0.to_vector<int64_t>();
+  order_buckets({order.begin(), order.end()});
+}
+
+void DataParallel::order_buckets(std::vector<size_t> order) {
   windows_.reset();
   set_buckets(plan_buckets(leaves_, bucket_options_, std::vector<size_t>(order.rbegin(), order.rend())));
+  arrival_order_ = std::move(order);
+}
+
+void DataParallel::set_arrival_order(std::vector<size_t> order) {
+  check_over("set_arrival_order");
+  check(bucket_options_.order == BucketOrder::arrival && arrival_order_.empty(),
+        "set_arrival_order: buckets have ",
+        arrival_order_.empty() ? "the order of registration" : "an order of arrival already");
+  std::vector<size_t> places = order;
+  std::ranges::sort(places);
+  bool fits = places.size() == parameters_.size();
+  for (size_t i = 0; fits && i < places.size(); ++i) fits = places[i] == i;
+  check(fits, "set_arrival_order: it does not name each of ", parameters_.size(), " parameters once");
+  TextStream lines;
+  for (const size_t place : order) lines << "next comes " << parameters_[place].name << '\n';
+  check_same_on_all(group_, "set_arrival_order", lines.str());
+  arrival_.reset();
+  order_buckets(std::move(order));
 }
 
 void DataParallel::check_buckets_stay(const char* method) const {

@@ -54,6 +54,12 @@ class DataParallel {
   ProcessGroup& group() { return group_; }  ///< as given
   /// Which gradients are sent together, in the order in which they are sent.
   const std::vector<Bucket>& buckets() const { return buckets_; }
+  const BucketOptions& bucket_options() const { return bucket_options_; }  ///< as given
+  /// The places of parameters in the order of arrival (BucketOrder::arrival), once it is known; empty before, and with another order.
+  const std::vector<size_t>& arrival_order() const { return arrival_order_; }
+  /// Takes such an order, as an earlier run had it, in the place of measuring one. All ranks call it, between two steps. Error unless
+  /// buckets have the order of arrival, which is not known yet, and `order` names each place once, the same on all ranks.
+  void set_arrival_order(std::vector<size_t> order);
   /// What is trained, in the order of the model: parameters are known by their place here.
   const TensorList& leaves() const { return leaves_; }
   /// Which elements each rank owns, where gradients, weights or an optimizer's state are shared.
@@ -143,6 +149,7 @@ class DataParallel {
   void run_pass(const Tensor& scaled_loss, int64_t leaf, bool is_last);
   void begin_buffers();
   void take_arrival_order();
+  void order_buckets(std::vector<size_t> order);
   void check_buffers(int64_t g) const;
   void take_rank_0s(const nn::NamedTensors& tensors);
   void add_hooks();
@@ -175,6 +182,7 @@ class DataParallel {
   SumOrder order_ = SumOrder::tree;
   BufferRule buffer_rule_ = BufferRule::folded;
   std::optional<std::vector<size_t>> arrival_;  // parameters so far, while their order is measured
+  std::vector<size_t> arrival_order_;           // once it is known
   BucketHook hook_;
   // Of the step.
   int64_t micro_batches_ = 0;

@@ -1,6 +1,7 @@
 #include "reprise/distributed/data_parallel/scattered_weights.h"
 
 #include <limits>
+#include <tuple>
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/op_observer.h"
@@ -42,25 +43,48 @@ std::pair<std::vector<WeightUnit>, std::vector<Bucket>> plan_units(std::vector<B
 ScatteredWeights::ScatteredWeights(std::vector<WeightUnit> units, ProcessGroup& group,
                                    const TensorList& leaves, const std::vector<Bucket>& buckets,
                                    const Shards& shards)
-    : group_(group),
-      leaves_(leaves),
-      buckets_(buckets),
-      shards_(shards),
-      lent_(leaves.size()),
-      own_(leaves.size()),
-      unit_of_(leaves.size()) {
+    : group_(group), buckets_(buckets), shards_(shards), weights_{leaves}, unit_of_(leaves.size()) {
+  for (WeightUnit& unit : units) {
+    for (size_t i : unit.block.parameters) unit_of_[i] = states_.size();
+    add(std::move(unit), weights_);
+  }
+}
+
+void ScatteredWeights::add(WeightUnit unit, Tensors& tensors) {
   const Unseen guard;
   MemoryScope scope(MemoryCategory::parameters);
-  for (WeightUnit& unit : units) {
-    for (size_t i : unit.block.parameters) {
-      const optim::ElementRange& own = shards.of_parameter(i, group.rank()).range;
-      const Tensor flat = leaves[i].detach().reshape({leaves[i].numel()});
-      own_[i] = flat.slice(0, own.begin, own.end).clone();
-      unit_of_[i] = states_.size();
-    }
-    for (size_t i : unit.block.parameters) lent_[i].emplace(leaves[i]);
-    states_.push_back({std::move(unit)});
+  auto& [whole, own, lent] = tensors;
+  for (size_t i : unit.block.parameters) {
+    const optim::ElementRange& range = shards_.of_parameter(i, group_.rank()).range;
+    own[i] = whole[i].detach().reshape({whole[i].numel()}).slice(0, range.begin, range.end).clone();
   }
+  for (size_t i : unit.block.parameters) lent[i].emplace(whole[i]);
+  states_.push_back({std::move(unit), tensors});
+}
+
+void ScatteredWeights::add_followers(nn::Module& model, TensorList followers) {
+  invariant(followers_.whole.empty(), "add_followers: there are some already");
+  take_back_all("add_followers");
+  followers_ = Tensors{std::move(followers)};
+  const size_t units = states_.size();
+  for (size_t u = 0; u < units; ++u) {
+    WeightUnit unit = states_[u].unit;
+    std::vector<size_t>& places = unit.block.parameters;
+    std::erase_if(places, [&](size_t i) { return !followers_.whole[i].defined(); });
+    if (places.empty()) continue;
+    TensorList tensors;
+    for (const size_t i : places) tensors.push_back(followers_.whole[i]);
+    std::tie(unit.block.name, unit.block.layer) = layer_with(model, tensors);
+    add(std::move(unit), followers_);
+    add_hooks(states_.size() - 1);
+  }
+}
+
+std::optional<ScatteredWeights::Part> ScatteredWeights::part_of(const Tensor& x) const {
+  for (const Tensors* tensors : {&weights_, &followers_})
+    for (size_t i = 0; i < tensors->whole.size(); ++i)
+      if (tensors->own[i].defined() && tensors->whole[i].is_same(x)) return Part{i, tensors->own[i]};
+  return {};
 }
 
 ScatteredWeights::~ScatteredWeights() {
@@ -69,29 +93,52 @@ ScatteredWeights::~ScatteredWeights() {
 }
 
 void ScatteredWeights::add_hooks() {
-  for (size_t u = 0; u < states_.size(); ++u) {
-    nn::Layer& layer = *states_[u].unit.block.layer;
-    states_[u].remove_hooks = {layer.register_forward_pre_hook([this, u](const Tensor&) {
-                                 enter(u, recompute::is_replaying() ? Pass::backward : Pass::forward);
-                                 return Tensor();
-                               }),
-                               layer.register_forward_hook([this, u](const Tensor&, const Tensor& y) {
-                                 leave(u, y);
-                                 return Tensor();
-                               })};
-  }
+  for (size_t u = 0; u < states_.size(); ++u) add_hooks(u);
+}
+
+void ScatteredWeights::add_hooks(size_t u) {
+  nn::Layer& layer = *states_[u].unit.block.layer;
+  states_[u].remove_hooks = {layer.register_forward_pre_hook([this, u](const Tensor&) {
+                               enter(u, recompute::is_replaying() ? Pass::backward : Pass::forward);
+                               return Tensor();
+                             }),
+                             layer.register_forward_hook([this, u](const Tensor&, const Tensor& y) {
+                               leave(u, y);
+                               return Tensor();
+                             })};
 }
 
 void ScatteredWeights::enter(size_t u, Pass pass) {
   if (holds_ > 0) return;  // a rank may then run blocks alone
   const Unseen guard;
+  if (asks_) {
+    while (!states_[u].is_whole) gather_asked(u);
+    return;
+  }
   make_whole(u);
-  const Event now{u, pass};
+  fetch_after({u, pass});
+}
+
+// Which one that is must not depend on what this rank alone runs.
+void ScatteredWeights::fetch_after(Event now) {
   if (last_ == now) return;
   if (last_) follows_[*last_] = now;
   last_ = now;
   const auto next = follows_.find(now);
-  if (next != follows_.end() && !states_[next->second.first].is_whole) fetch(next->second.first);
+  if (next != follows_.end() && (asks_ || !states_[next->second.first].is_whole)) fetch(next->second.first);
+}
+
+// Gathers the unit furthest on that a rank is about to run, which this one has whole then if it wants it; false if none runs any.
+bool ScatteredWeights::gather_asked(std::optional<size_t> wanted) {
+  const Tensor furthest = Tensor::from(std::vector<int64_t>{wanted ? int64_t(*wanted) + 1 : 0}, {1});
+  group_.all_reduce(furthest, ReduceOp::max, "block that is run").wait();
+  const int64_t asked = furthest.data<int64_t>()[0];
+  if (asked == 0) return false;
+  const auto u = size_t(asked - 1);
+  fetch(u);
+  wanted == u ? make_whole(u) : drop_coming();
+  fetch_after({u, Pass::asked});
+  return true;
 }
 
 // Behind a call. In a replay backward comes next.
@@ -104,34 +151,39 @@ void ScatteredWeights::leave(size_t u, const Tensor& result) {
     });
   const Unseen guard;
   const auto next = follows_.find({u, Pass::forward});
-  if (next == follows_.end() || next->second.first != u) take_back(u);
+  if (asks_ || next == follows_.end() || next->second.first != u) take_back(u);
 }
 
 void ScatteredWeights::fetch(size_t u) {
   if (coming_unit_ == u) return;
   drop_coming();
   coming_unit_ = u;
-  for (size_t b : states_[u].unit.buckets)
-    coming_.emplace_back(group_, bucket(b, states_[u].unit.block.name),
-                         [this](const Shard& shard) { return own_[shard.parameter].view(); });
+  const State& state = states_[u];
+  const bool looks = &state.tensors == &weights_ && !asked_parts_.empty();
+  for (size_t b : state.unit.buckets)
+    coming_.emplace_back(group_, bucket(b, state), [&](const Shard& shard) {
+      const size_t i = shard.parameter;
+      return (looks && asked_parts_[i].defined() ? asked_parts_[i] : state.tensors.own[i]).view();
+    });
 }
 
 void ScatteredWeights::make_whole(size_t u) {
   State& state = states_[u];
   if (state.is_whole) return;
   fetch(u);
+  auto& [whole, own, lent] = state.tensors;
   for (Gathering& gathering : coming_)
     gathering.finish(
-        [this](const Shard& shard) {
-          return elements_of(lent_[shard.parameter]->place().view(), shard.range);
+        [&lent = lent](const Shard& shard) {
+          return elements_of(lent[shard.parameter]->place().view(), shard.range);
         },
         /*with_own=*/true);
   coming_.clear();
   coming_unit_.reset();
   state.versions.clear();
   for (size_t i : state.unit.block.parameters) {
-    lent_[i]->lend();
-    state.versions.push_back(leaves_[i].version());
+    lent[i]->lend();
+    state.versions.push_back(whole[i].version());
   }
   state.is_whole = true;
 }
@@ -140,18 +192,19 @@ void ScatteredWeights::take_back(size_t u) {
   State& state = states_[u];
   if (!state.is_whole || holds_ > 0) return;
   keep_changes(state);
-  for (size_t i : state.unit.block.parameters) lent_[i]->take_back();
+  for (size_t i : state.unit.block.parameters) state.tensors.lent[i]->take_back();
   state.is_whole = false;
 }
 
 // Whoever has changed a weight while it was whole has changed it on all ranks.
 void ScatteredWeights::keep_changes(State& state) {
+  auto& [whole, own, lent] = state.tensors;
   for (size_t k = 0; k < state.versions.size(); ++k) {
     const size_t i = state.unit.block.parameters[k];
-    if (leaves_[i].version() == state.versions[k]) continue;
-    const optim::ElementRange& own = shards_.of_parameter(i, group_.rank()).range;
-    own_[i].copy_(leaves_[i].detach().reshape({leaves_[i].numel()}).slice(0, own.begin, own.end));
-    state.versions[k] = leaves_[i].version();
+    if (whole[i].version() == state.versions[k]) continue;
+    const optim::ElementRange& range = shards_.of_parameter(i, group_.rank()).range;
+    own[i].copy_(whole[i].detach().reshape({whole[i].numel()}).slice(0, range.begin, range.end));
+    state.versions[k] = whole[i].version();
   }
 }
 
@@ -190,6 +243,30 @@ void ScatteredWeights::release_all() {
   const Unseen guard;
   if (--holds_ == 0)
     for (size_t u = 0; u < states_.size(); ++u) take_back(u);
+}
+
+void ScatteredWeights::begin_asking(TensorList parts) {
+  take_back_all("begin_asking");
+  asks_ = true;
+  asked_parts_ = std::move(parts);
+}
+
+void ScatteredWeights::gather_for_others() {
+  if (!asks_ || holds_ > 0) return;
+  const Unseen guard;
+  while (gather_asked({})) {}
+}
+
+void ScatteredWeights::end_asking() {
+  try {
+    drop_coming();
+  } catch (const std::exception&) {  // of a world that has ended, which the next call tells
+    coming_.clear();
+    coming_unit_.reset();
+  }
+  last_.reset();
+  asks_ = false;
+  asked_parts_.clear();
 }
 
 void ScatteredWeights::take_back_all(const char* why) {

@@ -4,6 +4,7 @@
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/distributed/data_parallel/gathering.h"
+#include "reprise/distributed/data_parallel/scattered_weights.h"
 
 namespace reprise::distributed {
 namespace {
@@ -19,16 +20,21 @@ void for_each_bucket(DataParallel& parallel, const TensorList& averages, const G
   }
 }
 
-}  // namespace
+bool is_scattered(const DataParallel& parallel, size_t leaf) {
+  const ScatteredWeights* scattered = parallel.scattered_weights();
+  return scattered && scattered->has(leaf);
+}
 
-optim::Ema::Whole whole_averages(DataParallel& parallel, const optim::Ema& ema) {
+// By parameter; undefined where an average has no parts, or where `leaves_out` says so.
+TensorList whole_of_parts(DataParallel& parallel, const optim::Ema& ema,
+                          const std::function<bool(size_t leaf)>& leaves_out) {
   NoGrad guard;
   MemoryScope scope(MemoryCategory::workspace);
   const TensorList& leaves = parallel.leaves();
   TensorList parts, forms, whole(leaves.size());
-  for (const Tensor& leaf : leaves) {
-    parts.push_back(ema.part_of(leaf));
-    forms.push_back(parts.back().defined() ? ema.average_of(leaf) : Tensor());
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    parts.push_back(leaves_out(i) ? Tensor() : ema.part_of(leaves[i]));
+    forms.push_back(parts.back().defined() ? ema.average_of(leaves[i]) : Tensor());
   }
   for_each_bucket(parallel, forms, [&](const SharedBucket& of) {
     Gathering gathering(parallel.group(), of,
@@ -41,11 +47,44 @@ optim::Ema::Whole whole_averages(DataParallel& parallel, const optim::Ema& ema) 
     for (const size_t i : of.bucket.parameters)  // a bucket at a time is of the averages' dtype
       if (forms[i].defined()) whole[i] = whole[i].to(leaves[i].dtype());
   });
-  return [leaves, whole](const Tensor& followed) {
-    const auto leaf = std::ranges::find_if(leaves, [&](const Tensor& x) { return x.is_same(followed); });
-    invariant(leaf != leaves.end(), "whole_averages: an average of what is not trained has parts");
-    return whole[size_t(leaf - leaves.begin())];
+  return whole;
+}
+
+size_t place_of(const TensorList& leaves, const Tensor& followed) {
+  const auto leaf = std::ranges::find_if(leaves, [&](const Tensor& x) { return x.is_same(followed); });
+  invariant(leaf != leaves.end(), "whole_averages: an average of what is not trained has parts");
+  return size_t(leaf - leaves.begin());
+}
+
+}  // namespace
+
+optim::Ema::Whole whole_averages(DataParallel& parallel, const optim::Ema& ema) {
+  const TensorList whole = whole_of_parts(parallel, ema, [](size_t) { return false; });
+  return [leaves = parallel.leaves(), whole](const Tensor& followed) {
+    const Tensor& average = whole[place_of(leaves, followed)];
+    check(average.defined(), "whole_averages: a weight ", followed.dtype(), followed.shape(),
+          " is hollow, and its average is whole; look at it within a WholeWeights");
+    return average;
   };
+}
+
+optim::Ema::Whole averages_around_blocks(DataParallel& parallel, const optim::Ema& ema) {
+  const TensorList whole =
+      whole_of_parts(parallel, ema, [&](size_t leaf) { return is_scattered(parallel, leaf); });
+  return [leaves = parallel.leaves(), whole](const Tensor& followed) {
+    return whole[place_of(leaves, followed)];
+  };
+}
+
+void scatter_averages(DataParallel& parallel, optim::Ema& ema) {
+  ScatteredWeights* scattered = parallel.scattered_weights();
+  if (!scattered) return;
+  TensorList averages(parallel.leaves().size());
+  for (size_t i = 0; i < averages.size(); ++i)
+    if (scattered->has(i)) averages[i] = ema.average_of(parallel.leaves()[i]);
+  scattered->add_followers(parallel.model(), averages);
+  for (size_t i = 0; i < averages.size(); ++i)
+    if (averages[i].defined()) ema.keep_part(parallel.leaves()[i], scattered->part_of(averages[i])->elements);
 }
 
 void gather_averages(DataParallel& parallel, const optim::Ema& ema) {
@@ -55,7 +94,8 @@ void gather_averages(DataParallel& parallel, const optim::Ema& ema) {
         "Ema::Scope(ema, whole_averages(parallel, ema))");
   NoGrad guard;
   TensorList averages;  // by parameter
-  for (const Tensor& leaf : parallel.leaves()) averages.push_back(ema.average_of(leaf));
+  for (const Tensor& leaf : parallel.leaves())
+    averages.push_back(ema.part_of(leaf).defined() ? Tensor() : ema.average_of(leaf));
   const auto place = [&](const Shard& shard) {
     return elements_of(averages[shard.parameter].view(), shard.range);
   };

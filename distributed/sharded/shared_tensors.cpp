@@ -17,12 +17,12 @@ SharedTensors::SharedTensors(DataParallel& parallel, const optim::Ema* ema) : pa
   const ScatteredWeights* scattered = parallel.scattered_weights();
   std::vector<Entry> averages;
   for (const auto& [name, x] : parallel.model().named_parameters()) {
+    if (const auto part = scattered && x.is_hollow() ? scattered->part_of(x) : std::nullopt)
+      entries_.push_back({name, x, part->elements, part->parameter});
     const auto same = [&](const Tensor& leaf) { return leaf.is_same(x); };
     const auto leaf = std::ranges::find_if(parallel.leaves(), same);
     if (leaf == parallel.leaves().end()) continue;
     const auto place = size_t(leaf - parallel.leaves().begin());
-    if (x.is_hollow() && scattered && scattered->has(place))
-      entries_.push_back({name, x, scattered->own(place), place});
     if (const Tensor part = ema ? ema->part_of(x) : Tensor(); part.defined())
       averages.push_back({"the average of " + name, ema->average_of(x), part, place});
   }

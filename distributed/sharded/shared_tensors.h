@@ -21,7 +21,7 @@ using WholeOf = std::function<Tensor(const Tensor& x)>;
 /// Weights and averages that ranks share (ZeRO, stage 3), read on rank 0 one at a time.
 class SharedTensors {
  public:
-  /// The weights of the model that are hollow now (ZeRO, stage 3), and the averages of which `ema`, if there is one, has a part.
+  /// The weights of the model that are hollow now (ZeRO, stage 3), what follows them in it (scatter_averages), and the averages of which `ema`, if there is one, has a part.
   /// All ranks make it at the same time. Both outlive it, and change nothing meanwhile.
   explicit SharedTensors(DataParallel& parallel, const optim::Ema* ema = nullptr);
 

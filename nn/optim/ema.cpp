@@ -95,6 +95,15 @@ void Ema::keep_part(size_t place, const ElementRange& range) {
       {nullptr, average.shape(), contiguous_strides(average.shape()), average.dtype(), average.device()});
 }
 
+void Ema::keep_part(const Tensor& followed, const Tensor& elements) {
+  const std::optional<size_t> place = place_of(followed);
+  const std::optional<ElementRange> range = place ? values()[*place].part : std::nullopt;
+  check(live_elsewhere_ && range && range->count() == elements.numel(), "Ema: ", elements.numel(),
+        " elements are no part of an average that lives elsewhere and follows ",
+        range ? range->count() : int64_t(0));
+  parts_[*place] = Part{*range, elements};
+}
+
 std::vector<WideParameter> Ema::values() const {
   std::vector<WideParameter> values;
   for (const Tensor& tensor : followed_) values.push_back({tensor, {}});
@@ -200,22 +209,32 @@ void Ema::load_state_dict(const nn::NamedTensors& state) {
 }
 
 Ema::Scope::Scope(const Ema& ema, const Whole& whole) : ema_(ema) {
-  for (const Tensor& value : ema_.followed_) held_.push_back(value.detach());
+  for (const Tensor& value : ema_.followed_)
+    held_.push_back(value.is_hollow() ? Tensor() : value.detach());  // a view would hold memory that is lent
   NoGrad guard;
   TensorList
       averages;  // those of values of 16 bits are rounded copies; all are made before the first takes its place
   for (size_t i = 0; i < held_.size(); ++i) {
     const auto& [name, kept] = ema_.averages_[i];
+    if (!held_[i].defined()) {
+      check(whole && !whole(ema_.followed_[i]).defined(), "Ema::Scope: ", name,
+            " is hollow; give distributed::whole_averages within a distributed::WholeWeights, or use "
+            "distributed::EvaluatedWeights");
+      averages.emplace_back();
+      continue;
+    }
     check(!kept.is_hollow() || whole, "Ema::Scope: of the average of ", name,
           " this rank has a part; give distributed::whole_averages");
     const Tensor average = kept.is_hollow() ? whole(ema_.followed_[i]) : kept;
     averages.push_back(average.dtype() == held_[i].dtype() ? average : average.to(held_[i].dtype()));
   }
-  for (size_t i = 0; i < held_.size(); ++i) ema_.followed_[i].set_data(averages[i]);
+  for (size_t i = 0; i < held_.size(); ++i)
+    if (averages[i].defined()) ema_.followed_[i].set_data(averages[i]);
 }
 
 Ema::Scope::~Scope() {
-  for (size_t i = 0; i < held_.size(); ++i) ema_.followed_[i].set_data(held_[i]);
+  for (size_t i = 0; i < held_.size(); ++i)
+    if (held_[i].defined()) ema_.followed_[i].set_data(held_[i]);
 }
 
 }  // namespace reprise::optim

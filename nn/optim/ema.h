@@ -34,10 +34,13 @@ class Ema {
   /// Parameters of 16 bits are averaged from now on with the digits that the optimizer, which outlives this, keeps beside
   /// them: its copies in f32, or lower halves. Others are followed as they are. Of what ranks share, this keeps the averages of
   /// its rank's shards alone: the whole ones are hollow then (distributed::whole_averages, SharedTensors). Averages that live
-  /// elsewhere stay whole, and move in these shards alone until distributed::gather_averages. Error if it has another part already.
+  /// elsewhere stay whole, and move in these shards alone until distributed::gather_averages, but for those of `keep_part`. Error if it has another part already.
   void follow_masters(Optimizer& optimizer);
   /// Whether its averages are tensors that were given to it.
   bool lives_elsewhere() const { return live_elsewhere_; }
+  /// Of averages that live elsewhere, and are hollow from now on: this moves `elements`, (count), those that it follows of one, alone. Error
+  /// unless it follows so many.
+  void keep_part(const Tensor& followed, const Tensor& elements);
   /// Whether it follows parts alone of some values.
   bool follows_parts() const;
   /// The average of a value that is followed: whole, or hollow. Undefined for others.
@@ -64,7 +67,8 @@ class Ema {
   class Scope {
    public:
     /// `ema` outlives it. No updates meanwhile: they would follow the averages themselves. `whole` gives those that are hollow,
-    /// of the dtype of what they follow; they live as long as this.
+    /// of the dtype of what they follow; they live as long as this. What is hollow itself stays so, if `whole` gives an undefined
+    /// tensor for it: who lends it memory puts averages there (distributed::EvaluatedWeights). Error if it gives another.
     explicit Scope(const Ema& ema, const Whole& whole = {});
     ~Scope();
     Scope(const Scope&) = delete;

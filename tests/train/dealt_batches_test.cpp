@@ -8,6 +8,7 @@
 #include <cmath>
 #include <csignal>
 
+#include "reprise/nn/linear.h"
 #include "reprise/tests/distributed/ranks.h"
 #include "reprise/train/interrupt.h"
 
@@ -35,7 +36,9 @@ TEST(DealtBatches, SumsHaveTheBitsOfALoop) {
     for (const int ranks : {1, 2, 3, 4}) {
       std::vector<std::atomic<int>> asked(static_cast<size_t>(batches));
       testing::expect_ranks_well(Ranks::threads, ranks, [&](ProcessGroup& group) -> std::string {
-        const std::vector<double> got = sums_of_batches(group, batches, 2, [&](int64_t batch) {
+        nn::Linear model(2, 2);
+        distributed::DataParallel parallel(model, group);
+        const std::vector<double> got = sums_of_batches(parallel, batches, 2, [&](int64_t batch) {
           EXPECT_EQ(batch % ranks, group.rank());
           ++asked[size_t(batch)];
           return numbers_of(batch);
@@ -51,8 +54,10 @@ TEST(DealtBatches, SumsHaveTheBitsOfALoop) {
 TEST(DealtBatches, AnErrorOnOneRankIsToldToAll) {
   for (const Ranks kind : testing::kinds_of_ranks()) {
     const auto told = run_ranks(kind, 3, [](ProcessGroup& group) -> std::string {
+      nn::Linear model(2, 2);
+      distributed::DataParallel parallel(model, group);
       try {
-        sums_of_batches(group, 9, 1, [](int64_t batch) {
+        sums_of_batches(parallel, 9, 1, [](int64_t batch) {
           check(batch != 4, "batch ", batch, " cannot be read");
           return std::vector<double>{1};
         });
@@ -73,8 +78,10 @@ TEST(DealtBatches, ASignalOnOneRankEndsAll) {
     InterruptScope scope;
     const auto told = run_ranks(kind, 2, [](ProcessGroup& group) -> std::string {
       int asked = 0;
+      nn::Linear model(2, 2);
+      distributed::DataParallel parallel(model, group);
       try {
-        sums_of_batches(group, 1000, 1, [&](int64_t batch) {
+        sums_of_batches(parallel, 1000, 1, [&](int64_t batch) {
           ++asked;
           if (batch == 3) std::raise(SIGTERM);
           return std::vector<double>{1};

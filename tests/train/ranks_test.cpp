@@ -45,9 +45,9 @@ Tensor loss_of(nn::Gpt& model, int64_t step, int64_t g) {
 }
 
 // Over held-out batches, fewer than four ranks: three of unlike sizes, while training goes on one.
-Validation held_out(ProcessGroup& group, nn::Gpt& model, bool whole) {
+Validation held_out(distributed::DataParallel& parallel, nn::Gpt& model, bool whole) {
   const nn::EvalScope scope(model);
-  const std::vector<double> sums = sums_of_batches(group, whole ? 3 : 1, 2, [&](int64_t batch) {
+  const std::vector<double> sums = sums_of_batches(parallel, whole ? 3 : 1, 2, [&](int64_t batch) {
     const Tensor tokens = tokens_of(-1, batch, 0).slice(0, 0, 1 + batch % rows);
     const Tensor targets = tokens_of(-1, batch, 1).slice(0, 0, 1 + batch % rows);
     const auto count = double(targets.numel());
@@ -95,7 +95,7 @@ std::vector<double> train_on(ProcessGroup& group, const Case& c, const std::stri
             .optimizer = optimizer,
             .units_per_step = 1,
             .loss = [&](int64_t step, int64_t g) { return loss_of(model, step, g); },
-            .validation_loss = [&](bool whole) { return held_out(group, model, whole); }};
+            .validation_loss = [&](bool whole) { return held_out(parallel, model, whole); }};
   const TrainerOptions options{.run_folder = folder,
                                .schedule = {.lr = 1e-2, .steps = c.steps, .decay = optim::Decay::constant},
                                .accumulate = micro_batches,

@@ -2,13 +2,15 @@
 
 #include <algorithm>
 
+#include "reprise/distributed/sharded/evaluated_weights.h"
 #include "reprise/train/interrupt.h"
 #include "reprise/train/ranks/agreement.h"
 
 namespace reprise::train {
 
-std::vector<double> sums_of_batches(distributed::ProcessGroup& group, int64_t batches, size_t numbers,
+std::vector<double> sums_of_batches(distributed::DataParallel& parallel, int64_t batches, size_t numbers,
                                     const OfBatch& of_batch) {
+  distributed::ProcessGroup& group = parallel.group();
   std::vector<double> sums(numbers);
   for (int64_t first = 0; first < batches; first += group.size()) {
     std::vector<double> mine(1 + numbers);  // whether this rank stops, and its batch's numbers
@@ -19,6 +21,7 @@ std::vector<double> sums_of_batches(distributed::ProcessGroup& group, int64_t ba
       invariant(own.size() == numbers, "sums_of_batches: ", own.size(), " numbers instead of ", numbers);
       std::copy(own.begin(), own.end(), mine.begin() + 1);
     }
+    distributed::gather_for_others(parallel);
     const std::vector<double> all = of_all_ranks(group, mine, "sums of held-out batches");
     for (size_t rank = 0; rank < size_t(group.size()); ++rank)
       if (all[rank * mine.size()] != 0) throw Interrupted();

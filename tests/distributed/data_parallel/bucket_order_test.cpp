@@ -102,6 +102,43 @@ TEST(BucketOrder, ChangesNoBitOfTheTree) {
     }
 }
 
+// An order of an earlier run is taken as it is, and kept by one process.
+TEST(BucketOrder, IsTakenFromAnEarlierRun) {
+  for (const int ranks : {1, 2})
+    testing::expect_ranks_well(Ranks::threads, ranks, [](ProcessGroup& group) -> std::string {
+      Turned net;
+      DataParallel registered(net, group);
+      testing::expect_error([&] { registered.set_arrival_order({0}); }, {"the order of registration"});
+      DataParallel parallel(net, group, by_arrival);
+      EXPECT_TRUE(parallel.arrival_order().empty());
+      testing::expect_error([&] { parallel.set_arrival_order({0, 1, 2, 3, 4, 5, 6, 6}); }, {"each of 8"});
+      testing::expect_error([&] { parallel.set_arrival_order({0, 1}); }, {"each of 8"});
+      const std::vector<size_t> order{7, 6, 0, 1, 4, 5, 2, 3};
+      parallel.set_arrival_order(order);
+      testing::expect_error([&] { parallel.set_arrival_order(order); }, {"order of arrival already"});
+      for (int step = 0; step < 2; ++step) {
+        net.zero_grad();
+        for (const int64_t g : parallel.share(4)) parallel.backward(net.loss(group, step, g), g);
+        EXPECT_EQ(parallel.arrival_order(), order);
+        const std::vector<std::string> want{"first", "third", "second", "never"};
+        EXPECT_EQ(layers_in_order(net, parallel), want) << step;
+      }
+      return "";
+    });
+}
+
+TEST(BucketOrder, OfAnotherRankIsRefused) {
+  testing::expect_ranks_well(Ranks::threads, 2, [](ProcessGroup& group) -> std::string {
+    Turned net;
+    DataParallel parallel(net, group, by_arrival);
+    std::vector<size_t> order{7, 6, 0, 1, 4, 5, 2, 3};
+    if (group.rank() == 1) std::swap(order[1], order[2]);
+    testing::expect_error([&] { parallel.set_arrival_order(order); },
+                          {"set_arrival_order: ranks differ", "first.weight", "third.weight"});
+    return "";
+  });
+}
+
 TEST(BucketOrder, OfArrivalIsRefusedWhereRanksShareState) {
   testing::expect_ranks_well(Ranks::threads, 2, [](ProcessGroup& group) -> std::string {
     Turned net;
