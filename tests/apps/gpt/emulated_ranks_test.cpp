@@ -70,6 +70,18 @@ TEST_F(EmulatedRanks, PlansHaveTheirWindowsInThem) {
   EXPECT_NE(refused.err().find("is below the minimum"), std::string::npos) << refused.err();
 }
 
+// A budget that is given is for all that a step holds.
+TEST_F(EmulatedRanks, BatchesAreChosenWithoutTheRoomOfWindows) {
+  const std::string printed = testing::run(
+      train_arguments(data, folder / "chosen", 1,
+                      {"--device", "cuda", "--ranks", "2", "--width", "96", "--context", "4", "--batch",
+                       "auto", "--recompute", "auto:64MiB", "--accumulate", "1", "--eval-every", "0"}));
+  const double windows = number_before(printed, " in NCCL's windows"),
+               most = number_before(printed, " MiB, ");
+  EXPECT_GT(windows, 0.4) << printed;
+  EXPECT_NEAR(64 - most, windows, 0.06) << printed;
+}
+
 // Rank 0 is sent weights and averages from the others' devices, and copies them to the host.
 TEST_F(EmulatedRanks, SaveWhatTheyShare) {
   const Arguments options = {"--width", "64", "--ema", "0.9", "--save-every", "1"};
