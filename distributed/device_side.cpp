@@ -129,6 +129,14 @@ void DeviceSide::end_window(const Tensor& memory) {
   windows_.erase(window);
 }
 
+size_t DeviceSide::window_bytes() const {
+  std::lock_guard lock(mutex_);
+  size_t bytes = 0;
+  for (const TensorList* memory : {&windows_, &ending_})
+    for (const Tensor& x : *memory) bytes += size_t(x.numel()) * size_of(x.dtype());
+  return bytes;
+}
+
 // No call of the group is in progress.
 void DeviceSide::end_windows() {
   TensorList ending;

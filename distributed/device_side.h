@@ -39,6 +39,8 @@ class DeviceSide {
   bool make_window(Lane& host, const Tensor& memory);
   /// It ends before the next call is run, or with the group, and then its memory goes. By any thread.
   void end_window(const Tensor& memory);
+  /// Of the windows that have not ended, and of those that are about to. By any thread.
+  size_t window_bytes() const;
 
  private:
   void end_windows();
@@ -47,7 +49,7 @@ class DeviceSide {
   Device device_;
   std::chrono::milliseconds timeout_;
   cuda::UrgentStream stream_;  // so that messages go while kernels that compute fill the device
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   TensorList windows_,
       ending_;  // and those that end before the next call; their memory goes after the channel
   std::unique_ptr<NcclChannel> channel_;  // null for a rank alone

@@ -43,6 +43,7 @@ class GroupCalls {
   Tensor make_window(int64_t numel, DType dtype, const std::string& label);
   /// Of a window of this group's.
   void end_window(const Tensor& window);
+  size_t window_bytes() const { return device_ ? device_->window_bytes() : 0; }
   /// Ends the world: "rank 2 aborted: ...".
   void abort(const std::string& reason);
   /// The group of some of this one's ranks.

@@ -280,6 +280,8 @@ Tensor ProcessGroup::make_window(int64_t numel, DType dtype, const std::string& 
 
 void ProcessGroup::end_window(const Tensor& window) { calls_->end_window(window); }
 
+size_t ProcessGroup::window_bytes() const { return calls_->window_bytes(); }
+
 void ProcessGroup::barrier() {
   OneCaller caller(*calls_);
   calls_->submit(make_call("barrier", "", {}, ""), {}, {}, [](Lane& lane) { collectives::barrier(lane); })

@@ -112,6 +112,8 @@ class ProcessGroup {
   /// It need not be a window any longer: each rank says so by itself, by any thread, once it makes no more calls on it. The group keeps the
   /// memory of its windows until then.
   void end_window(const Tensor& window);
+  /// Of the memory of its windows on this rank.
+  size_t window_bytes() const;
 
   void barrier();                                                 ///< returns when all ranks have called it
   std::vector<std::string> gather_text(const std::string& text);  ///< of all ranks, in their order

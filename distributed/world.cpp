@@ -62,12 +62,11 @@ void World::fail(const Failure& failure, DistributedError::Call call, double sec
   call.step = step;
   Failure told = failure;
   try {
-    // Where a rank has left, the others hear here what waits for it, unless they have heard what waits elsewhere.
-    if (told.kind == FailureKind::left && told.rank != rank() && transport_) {
-      if (const auto known = transport_->failure())
-        told = *known;
-      else
-        told.message += detail::join("; rank ", rank(), " waits in ", place_of(call));
+    // Where a rank has left, all hear what waits for it on one of them: the first that says so. Of rank 0's leaving each says what all
+    // know, as there may be nobody any more who tells whose words count.
+    if (told.kind == FailureKind::left && told.rank != rank() && told.rank != 0 && transport_) {
+      told.message += detail::join("; rank ", rank(), " waits in ", place_of(call));
+      told = transport_->explain(told);
     }
     if (transport_) transport_->fail(told);
     call.record = recorder_.write(told.message);

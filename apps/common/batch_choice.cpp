@@ -107,7 +107,9 @@ void choose_batch_and_strategy(TrainingOptions& o, const TrainedModel& t, size_t
                                distributed::ProcessGroup& group) {
   const std::string options = "--batch auto --recompute " + o.recompute_auto;
   const size_t given = o.recompute_auto == "auto" ? 0 : parse_strategy(o.recompute_auto).memory_budget;
-  const size_t room = nn::room_in(limit), most = given > 0 ? std::min(given, room) : room;
+  const size_t windows = window_bytes(o, gradient_bytes(t.optimizer), group.device(), group.size()),
+               room = nn::room_in(limit),
+               most = given > 0 ? std::min(given - std::min(given, windows), room) : room;
   const int64_t ranks = rank_count();
   const nn::TrainingStepCase step{.model = t.model,
                                   .loss = t.loss,

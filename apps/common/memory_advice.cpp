@@ -1,5 +1,7 @@
 #include "reprise/apps/common/memory_advice.h"
 
+#include <algorithm>
+
 #include "reprise/apps/common/ranks.h"
 
 namespace reprise::apps {
@@ -42,14 +44,16 @@ std::string what_fits(const std::vector<MeasuredStrategy>& measured, const std::
 std::string step_advice(const AdviceCase& asked, const TrainedModel& t) {
   const std::vector<MeasuredStrategy> measured =
       measure_strategies(t, asked.device, asked.recompute, asked.sums);
-  const size_t limit = nn::memory_for_tensors(asked.device);
+  const size_t memory = nn::memory_for_tensors(asked.device),
+               windows = asked.windows_to_come ? asked.windows_to_come(gradient_bytes(t.optimizer)) : 0,
+               limit = memory - std::min(memory, windows);
   return "; " + nn::predicted_step(measured, asked.batch, t.row, limit) +
          what_fits(measured, asked.recompute, asked.batch, t.smallest, limit, asked.ranks);
 }
 
 int64_t ranks_of_batch(const TrainingOptions& o) { return o.is_cut ? rank_count() : 1; }
 
-AdviceCase advice_case(const TrainingOptions& o, Device device) {
+AdviceCase advice_case(const TrainingOptions& o, Device device, const distributed::ProcessGroup& group) {
   return {.recompute = o.recompute,
           .batch = o.batch,
           .sums = gradient_sums(o, own_share(o)),
@@ -57,7 +61,11 @@ AdviceCase advice_case(const TrainingOptions& o, Device device) {
           .ranks = ranks_of_batch(o),
           .cannot = o.zero == 3 && rank_count() > 1
                         ? ", as ranks share the weights that a step is measured with (--zero 3)"
-                        : ""};
+                        : "",
+          .windows_to_come = [o, device, &group](size_t gradients) {
+            const size_t all = window_bytes(o, gradients, device, group.size());
+            return all - std::min(all, group.window_bytes());  // those that are there are in what is measured
+          }};
 }
 
 void fail_with_advice(const train::OutOfMemoryIn& refused, const AdviceCase& asked,

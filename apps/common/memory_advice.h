@@ -34,9 +34,11 @@ struct AdviceCase {
   Device device{};
   int64_t ranks = 1;     ///< see ranks_of_batch
   std::string cannot{};  ///< why a step cannot be measured now; empty: it can
+  /// Bytes that windows of so many bytes of gradients will take yet; empty: none.
+  std::function<size_t(size_t gradients)> windows_to_come{};
 };
-/// That of a run.
-AdviceCase advice_case(const TrainingOptions& options, Device device);
+/// That of a run on the ranks of `group`, which outlives it.
+AdviceCase advice_case(const TrainingOptions& options, Device device, const distributed::ProcessGroup& group);
 
 /// "; a step of 12 rows is predicted to take 20.1 (none), 9.2 (full) of 13.0 MiB", and what_fits.
 std::string step_advice(const AdviceCase& asked, const TrainedModel& trained);

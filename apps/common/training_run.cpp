@@ -182,19 +182,18 @@ size_t window_bytes(const TrainingOptions& o, size_t gradients, Device device, i
 
 void plan_for_budget(const TrainingOptions& o, nn::BlockStack& blocks, optim::Optimizer& optimizer,
                      distributed::ProcessGroup& group, const std::function<Tensor()>& input) {
-  RecomputeStrategy strategy = blocks.strategy();
+  const RecomputeStrategy strategy = blocks.strategy();
   if (strategy.kind != RecomputeStrategy::Kind::automatic) return;
   optimizer.allocate_state();
   const int64_t sums = gradient_sums(o, own_share(o));
   const size_t gradients = gradient_bytes(optimizer);
   const size_t more = (sums > 1 ? size_t(sums - 1) * gradients : 0) +
                       window_bytes(o, gradients, group.device(), group.size());
-  const size_t budget = strategy.memory_budget;
-  if (!strategy.memory_percent) strategy.memory_budget -= std::min(budget, more);
   const auto measured_plan = [&] {
     return blocks.plan(
         input(), strategy,
-        {.gradients = sums > 0 ? recompute::GradientMemory::held : recompute::GradientMemory::fresh});
+        {.gradients = sums > 0 ? recompute::GradientMemory::held : recompute::GradientMemory::fresh,
+         .later_bytes = int64_t(more)});
   };
   recompute::Planned planned;
   try {
@@ -204,10 +203,10 @@ void plan_for_budget(const TrainingOptions& o, nn::BlockStack& blocks, optim::Op
          o.batch, ", which does not fit; give a smaller one");
   }
   blocks.replace_plan(of_first_rank(planned.plan, group));
-  train::report(
-      "Memory: a step is predicted to take {} of the {} it may take\n",
-      format_bytes(size_t(planned.cost.peak_bytes) + more),
-      strategy.memory_percent ? o.recompute.substr(o.recompute.find(':') + 1) : format_bytes(budget));
+  train::report("Memory: a step is predicted to take {} of the {} it may take\n",
+                format_bytes(size_t(planned.cost.peak_bytes)),
+                strategy.memory_percent ? o.recompute.substr(o.recompute.find(':') + 1)
+                                        : format_bytes(strategy.memory_budget));
 }
 
 void check_changes(const TrainingOptions& o, const std::set<std::string>& fixed, const DataDifference& data) {

@@ -176,7 +176,7 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
                        }};
   auto begin = std::chrono::steady_clock::now();
   const train::TrainingResult result = with_memory_advice(
-      advice_case(c, device), [&] { return trained_model(model, *optimizer); },
+      advice_case(c, device, group), [&] { return trained_model(model, *optimizer); },
       [&] { return train::train(task, c.trainer, parallel); });
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return finish(c, result, seconds, "reprise-gpt",

@@ -231,7 +231,7 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   train::Task task = task_of(training, pretrained);
   auto begin = std::chrono::steady_clock::now();
   const train::TrainingResult result = with_memory_advice(
-      advice_case(c, device), [&] { return training.trained_model(); },
+      advice_case(c, device, group), [&] { return training.trained_model(); },
       [&] { return train::train(task, c.trainer, training.parallel); });
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (group.rank() == 0) keep_bad_images(folder, training.loader->bad_images());

@@ -265,7 +265,7 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   train::Task task = task_of(training, c, device);
   auto begin = Clock::now();
   const auto trained = [&] { return training.trained_model(c, device); };
-  const AdviceCase asked = advice_case(c, device);
+  const AdviceCase asked = advice_case(c, device, group);
   const train::TrainingResult result =
       with_memory_advice(asked, trained, [&] { return train::train(task, c.trainer, training.parallel); });
   double seconds = std::chrono::duration<double>(Clock::now() - begin).count();

@@ -16,7 +16,7 @@ namespace reprise::testing {
 enum class Broken : uint8_t { post, take, exchange };
 
 /// Another transport, in which `act` is called before one function from its k-th call on, from 0.
-class BrokenTransport final : public distributed::Transport {
+class BrokenTransport : public distributed::Transport {
  public:
   BrokenTransport(std::shared_ptr<Transport> base, Broken which, int k, std::function<void()> act)
       : base_(std::move(base)), which_(which), left_(k), act_(std::move(act)) {}

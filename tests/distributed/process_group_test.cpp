@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <barrier>
 #include <mutex>
 #include <thread>
 
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/tests/distributed/broken_transport.h"
 #include "reprise/tests/distributed/ranks.h"
 #include "reprise/tests/support/compare.h"
 
@@ -83,6 +86,72 @@ TEST_P(Group, LeavingEarlyIsToldWithBothSteps) {
       "group world, at step 2";
   expect_all({wrong[2]}, {"left: " + both, "\n  at all_reduce #3", "on rank 2, at step 2"});
   EXPECT_EQ(wrong[3], "told: " + both);
+}
+
+// All others find that a rank has gone, each in its own wait.
+TEST_P(Group, LeavingIsToldInOneSentence) {
+  for (int leaver : {0, 1}) {
+    auto told = run_ranks(GetParam(), 5, [&](ProcessGroup& group) -> std::string {
+      try {
+        group.all_reduce(ones({3})).wait();
+        if (group.rank() == leaver) return "";
+        group.all_reduce(ones({3})).wait();
+      } catch (const DistributedError& error) { return error.failure().message; }
+      return "no error";
+    });
+    told.erase(told.begin() + leaver);
+    const std::string sentence =
+        detail::join("rank ", leaver, " left the group after all_reduce #1 of group world");
+    for (const std::string& one : told) {
+      EXPECT_EQ(one, told.front());
+      EXPECT_TRUE(leaver == 0 ? one == sentence
+                              : one.starts_with(sentence + "; rank ") &&
+                                    one.ends_with(" waits in all_reduce #2 of group world"))
+          << one;
+    }
+  }
+}
+
+// Who waits for a rank that has left goes on once `finders` have found that, and hears of what others tell only as it tells its own.
+class FoundAtOnce final : public testing::BrokenTransport {
+ public:
+  FoundAtOnce(std::shared_ptr<Transport> base, std::barrier<>& finders)
+      : BrokenTransport(std::move(base), testing::Broken::post, 1 << 30, {}), finders_(finders) {}
+  Note take(int from, uint64_t tag, Clock::time_point deadline) override {
+    try {
+      return BrokenTransport::take(from, tag, deadline);
+    } catch (const TransportError&) {
+      is_finder_ = true;
+      finders_.arrive_and_wait();
+      throw;
+    }
+  }
+  std::optional<Failure> failure() const override {
+    return is_finder_ ? std::nullopt : BrokenTransport::failure();
+  }
+
+ private:
+  std::barrier<>& finders_;
+  std::atomic<bool> is_finder_{false};
+};
+
+TEST(GroupOfThreads, LeavingThatTwoFindAtOnceIsToldInOneSentence) {
+  std::barrier finders(2);  // the neighbours of rank 1 in the ring
+  std::vector<std::unique_ptr<ProcessGroup>> groups;
+  for (const auto& transport : make_thread_transports(4))
+    groups.push_back(ProcessGroup::over(std::make_shared<FoundAtOnce>(transport, finders), {.timeout = 20s}));
+  std::vector<std::string> told(groups.size());
+  std::vector<std::thread> ranks;
+  for (size_t r = 0; r < groups.size(); ++r)
+    ranks.emplace_back([&, r] {
+      if (r == 1) return groups[r]->leave();
+      try {
+        groups[r]->all_reduce(ones({3})).wait();
+      } catch (const DistributedError& error) { told[r] = error.failure().message; }
+    });
+  for (std::thread& rank : ranks) rank.join();
+  EXPECT_TRUE(told[0].starts_with("rank 1 left the group; rank ")) << told[0];
+  for (size_t r : {2, 3}) EXPECT_EQ(told[r], told[0]);
 }
 
 TEST_P(Group, LeaveWaitsForCallsAndEndsThem) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <functional>
 #include <new>
 #include <thread>
@@ -22,12 +23,16 @@ namespace {
 
 constexpr int ranks = 2;
 
+enum class Way { at_once, behind };  // behind training, from a copy
+
 // As the programs do: what ends this rank is told to the other, which says so. Empty: it goes on.
-std::string end_of(distributed::ProcessGroup& group, const std::string& folder,
+std::string end_of(distributed::ProcessGroup& group, const std::string& folder, Way way,
                    const Checkpoint& checkpoint) {
   try {
-    Saver saver({.run_folder = folder, .group = &group}, -1, [](const std::string&) {});
+    Saver saver({.run_folder = folder, .is_async = way == Way::behind, .group = &group}, -1,
+                [](const std::string&) {});
     saver.try_to_save(checkpoint);
+    saver.settle();
     group.barrier();
   } catch (const distributed::DistributedError& error) {
     return std::string(name_of(error.kind()));
@@ -80,7 +85,14 @@ class Count {
   std::atomic<int> count_{0};
 };
 
-std::vector<std::string> ends_without_allocation(int64_t k, const SaveOf& save) {
+// Whether what is there of checkpoints is none, or a whole one.
+bool is_whole(const std::string& folder) {
+  if (!has_checkpoint(folder)) return !std::filesystem::exists(folder + "/checkpoints/LATEST");
+  load_checkpoint(folder, true);
+  return true;
+}
+
+std::vector<std::string> ends_without_allocation(int64_t k, Way way, const SaveOf& save) {
   testing::TempFolder folder;
   auto groups = distributed::make_thread_groups(ranks, {.timeout = std::chrono::seconds(20)});
   std::vector<std::string> ends(ranks);
@@ -91,7 +103,7 @@ std::vector<std::string> ends_without_allocation(int64_t k, const SaveOf& save) 
       ends[rank] = save(*groups[rank], [&](const Checkpoint& checkpoint) {
         ready.add();
         begins.wait_for(1);
-        const std::string end = end_of(*groups[rank], folder.path(), checkpoint);
+        const std::string end = end_of(*groups[rank], folder.path(), way, checkpoint);
         done.add();
         goes_on.wait_for(1);
         return end;
@@ -104,14 +116,15 @@ std::vector<std::string> ends_without_allocation(int64_t k, const SaveOf& save) 
   testing::fail_no_allocation();
   goes_on.add();
   for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(is_whole(folder.path())) << "allocation " << k;
   return ends;
 }
 
-void expect_failed_for_all_or_ends_its_rank(const SaveOf& save) {
+void expect_failed_for_all_or_ends_its_rank(Way way, const SaveOf& save) {
   using Ends = std::vector<std::string>;
   int64_t k = 0, ended = 0;
   for (; !::testing::Test::HasFailure(); ++k) {
-    const Ends ends = ends_without_allocation(k, save);
+    const Ends ends = ends_without_allocation(k, way, save);
     if (testing::failed_allocations() == 0) break;
     if (ends == Ends(ranks)) continue;  // the save has failed on all, or nothing has
     ++ended;
@@ -123,11 +136,19 @@ void expect_failed_for_all_or_ends_its_rank(const SaveOf& save) {
 }
 
 TEST(NoMemoryForASaveOfRanks, HasFailedForAllOrEndsItsRank) {
-  expect_failed_for_all_or_ends_its_rank(save_of_whole_tensors);
+  expect_failed_for_all_or_ends_its_rank(Way::at_once, save_of_whole_tensors);
 }
 
 TEST(NoMemoryForASaveOfRanks, OfWhatTheyShareToo) {
-  expect_failed_for_all_or_ends_its_rank(save_of_shared_tensors);
+  expect_failed_for_all_or_ends_its_rank(Way::at_once, save_of_shared_tensors);
+}
+
+TEST(NoMemoryForASaveOfRanks, BehindTrainingHasFailedForAllOrEndsItsRank) {
+  expect_failed_for_all_or_ends_its_rank(Way::behind, save_of_whole_tensors);
+}
+
+TEST(NoMemoryForASaveOfRanks, BehindTrainingOfWhatTheyShareToo) {
+  expect_failed_for_all_or_ends_its_rank(Way::behind, save_of_shared_tensors);
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ class Profiler {
   void begin(bool has_layers, const Tensor& x, Chain& chain) {
     check(has_layers, "profile: the chain has no layers");
     chain.before.boundary_bytes = bytes_like(x);
-    chain.base_bytes = held() - chain.before.boundary_bytes;
+    chain.base_bytes = held() - chain.before.boundary_bytes + options_.later_bytes;
   }
 
   int64_t bytes_like(const Tensor& x) const {

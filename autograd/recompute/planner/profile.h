@@ -24,6 +24,8 @@ enum class GradientMemory : uint8_t {
 struct ProfileOptions {
   int repeats = 3;                                   ///< seconds are the median of as many runs
   GradientMemory gradients = GradientMemory::fresh;  ///< of the steps that the plan is for
+  /// Held all the time in those steps beside what is allocated now, as further sets of gradients.
+  int64_t later_bytes = 0;
   /// Seconds since any moment, asked when the device has done its work; empty: the steady clock.
   std::function<double()> clock{};
 };

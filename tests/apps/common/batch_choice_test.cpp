@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <thread>
 
+#include "reprise/apps/common/memory_advice.h"
+#include "reprise/distributed/nccl/nccl_channel.h"
 #include "reprise/distributed/threads/thread_groups.h"
 
 namespace reprise::apps {
@@ -20,6 +23,30 @@ TEST(WindowBytes, AreThoseOfTheGradientsWhereNcclHasThem) {
   EXPECT_EQ(window_bytes(plain, 100, cpu, 2), 0u);
   EXPECT_EQ(window_bytes(scattered, 100, gpu, 2), 0u);
   EXPECT_EQ(window_bytes(hooked, 100, gpu, 2), 0u);
+}
+
+// What a failed step has made of them is held, and so in what is measured after it.
+TEST(WindowBytes, ThatAreThereAreNotToCome) {
+  setenv("REPRISE_EMULATOR_DEVICES", "2", 0);
+  if (!distributed::has_nccl() || Device::cuda_count() < 2) GTEST_SKIP() << "needs two devices and NCCL";
+  const auto groups = distributed::make_thread_groups(2, {.device = Device::cuda(0)});
+  std::vector<std::vector<size_t>> to_come(groups.size());
+  std::vector<std::thread> ranks;
+  for (size_t r = 0; r < groups.size(); ++r)
+    ranks.emplace_back([&, r] {
+      distributed::ProcessGroup& group = *groups[r];
+      const AdviceCase asked = advice_case({}, group.device(), group);
+      auto look = [&] { to_come[r].push_back(asked.windows_to_come(100'000)); };
+      look();
+      const Tensor first = group.make_window(1024, DType::f32), second = group.make_window(2048, DType::f32);
+      look();
+      group.end_window(second);
+      group.all_reduce(Tensor::zeros({1}, DType::f32, group.device())).synchronize();  // it ends
+      look();
+    });
+  for (std::thread& rank : ranks) rank.join();
+  for (const std::vector<size_t>& of_rank : to_come)
+    EXPECT_EQ(of_rank, (std::vector<size_t>{100'000, 100'000 - 4096 - 8192, 100'000 - 4096}));
 }
 
 TEST(BatchChoice, APlanIsTheFirstRanks) {

@@ -119,6 +119,26 @@ TEST(MemoryAdvice, OfAStepIsTrue) {
   EXPECT_THROW(t.step("none", 16), OutOfMemory);
 }
 
+// NCCL's windows, of which the failed step has made none yet: advice that leaves them out is no good.
+TEST(MemoryAdvice, OfAStepCountsWindowsThatAreYetToCome) {
+  Trained t;
+  t.step("none", 1);
+  const size_t windows = 4 * gradient_bytes(t.optimizer),
+               limit = (t.peak("none", 16) + t.peak("full", 16)) / 2 + windows;
+  const Limit scope(limit);
+  const auto advice = [&](AdviceCase asked) {
+    asked.recompute = "none", asked.batch = 64;
+    return step_advice(asked, t.described());
+  };
+  const std::string told = advice({.windows_to_come = [](size_t gradients) { return 4 * gradients; }});
+  const int64_t rows = number_after(told, "--batch "), without = number_after(advice({}), "--batch ");
+  EXPECT_GT(rows, 0) << told;
+  ASSERT_LT(rows, without) << told;
+  const Tensor held = Tensor::empty({int64_t(windows)}, DType::u8);
+  EXPECT_NO_THROW(t.step("none", rows));
+  EXPECT_THROW(t.step("none", without), OutOfMemory);
+}
+
 TEST(MemoryAdvice, OfAStepThatNothingMakesFit) {
   Trained t;
   t.step("none", 1);

@@ -42,6 +42,46 @@ TEST_F(EmulatedRanks, HaveTheBitsOfOneProcess) {
   }
 }
 
+// The number of MiB before some words.
+double number_before(const std::string& text, const std::string& words) {
+  const size_t end = text.find(words);
+  if (end == std::string::npos) return -1;
+  return std::atof(text.c_str() + text.find_last_of(' ', end - 1));
+}
+
+// Two ranks with as many micro-batches each as the one process.
+TEST_F(EmulatedRanks, PlansHaveTheirWindowsInThem) {
+  const auto with = [&](const std::string& ranks, const std::string& budget) {
+    return train_arguments(
+        data, folder / ("windows" + ranks + budget), 1,
+        {"--device", "cuda", "--width", "96", "--layers", "4", "--batch", "1", "--eval-every", "0", "--ranks",
+         ranks, "--accumulate", ranks, "--recompute", "auto:" + budget, "--sample-every", "0"});
+  };
+  const std::string one = testing::run(with("1", "50%")), two = testing::run(with("2", "50%"));
+  const double windows = number_before(two, " in NCCL's windows"),
+               predicted = number_before(two, " MiB of the 50% it may take"),
+               alone = number_before(one, " MiB of the 50% it may take");
+  EXPECT_GT(windows, 1.5) << two;
+  EXPECT_NEAR(predicted - alone, windows, 0.1) << one << two;
+  const std::string enough_alone = std::to_string(alone + 0.5 * windows) + "MiB";
+  testing::run(with("1", enough_alone));
+  Program refused(with("2", enough_alone));
+  EXPECT_EQ(refused.wait(), 2);
+  EXPECT_NE(refused.err().find("is below the minimum"), std::string::npos) << refused.err();
+}
+
+// A budget that is given is for all that a step holds.
+TEST_F(EmulatedRanks, BatchesAreChosenWithoutTheRoomOfWindows) {
+  const std::string printed = testing::run(
+      train_arguments(data, folder / "chosen", 1,
+                      {"--device", "cuda", "--ranks", "2", "--width", "96", "--context", "4", "--batch",
+                       "auto", "--recompute", "auto:64MiB", "--accumulate", "1", "--eval-every", "0"}));
+  const double windows = number_before(printed, " in NCCL's windows"),
+               most = number_before(printed, " MiB, ");
+  EXPECT_GT(windows, 0.4) << printed;
+  EXPECT_NEAR(64 - most, windows, 0.06) << printed;
+}
+
 // Rank 0 is sent weights and averages from the others' devices, and copies them to the host.
 TEST_F(EmulatedRanks, SaveWhatTheyShare) {
   const Arguments options = {"--width", "64", "--ema", "0.9", "--save-every", "1"};

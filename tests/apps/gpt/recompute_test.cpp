@@ -88,6 +88,25 @@ TEST_F(Recompute, AutoTrainsToTheSameBitsWithinItsBudget) {
   expect_same_run("half", "none");
 }
 
+// What is held beside the blocks counts in what is stated as in what is refused.
+TEST_F(Recompute, AutosMinimumHasTheSumsOfMicroBatches) {
+  const auto with = [&](const std::string& name, const std::string& budget, const Arguments& more = {}) {
+    Arguments all = {"--width",  "32", "--context",    "64", "--batch",     "4",
+                     "--layers", "4",  "--accumulate", "8",  "--recompute", "auto:" + budget};
+    all.insert(all.end(), more.begin(), more.end());
+    return train_arguments(data_, folder_ / name, 2, all);
+  };
+  Program refused(with("refused", "1MiB"));
+  EXPECT_EQ(refused.wait(), 2) << refused.out();
+  EXPECT_NE(refused.err().find("recompute: a budget of 1.0 MiB is below the minimum "), std::string::npos)
+      << refused.err();
+  const std::string minimum = stated_minimum(refused.err());
+  // Within the hundredths that a plan may be off by: a gradient on its way into a sum is not in it.
+  const std::string limit = std::to_string(1.05 * std::atof(minimum.c_str())) + "MiB";
+  const std::string printed = run(with("least", minimum, {"--memory-limit", limit}));
+  EXPECT_NE(printed.find("Recompute: auto:" + minimum + ": blocks ["), std::string::npos) << printed;
+}
+
 TEST_F(Recompute, AutoAloneIsWithinWhatThereIs) {
   const Arguments larger = {"--width", "32", "--context", "64", "--batch", "4"};
   const auto with = [&](const Arguments& more) {
