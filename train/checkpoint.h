@@ -32,7 +32,7 @@ struct Checkpoint {
   nn::NamedTensors parameters{}, optimizer{}, ema{}, loss_scale{};
   /// @}
   /// @{
-  /// Of more than one rank `optimizer` is what this one has of a state that they share.
+  /// With more than one rank `optimizer` is this rank's part of a state that they share.
   int rank = 0, ranks = 1;
   /// @}
   /// Gives rank 0, as it writes, the hollow ones of `parameters` and `ema`, one at a time; null: there are none.
