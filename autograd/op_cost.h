@@ -43,7 +43,7 @@ struct OpCost {
   Sums (*sums)(const OpShapes& shapes) = nullptr;
   /// The tensor argument that a product adds to its result, if it is given; none: -1.
   int residual = -1;
-  /// Of attention: the keys that a query sees at most; 0: all. `sums` does not know of it.
+  /// For attention, the keys that a query sees at most; 0: all. `sums` does not use it.
   int64_t most_keys = 0;
 
   static constexpr OpCost moves() { return {.kind = Kind::moves}; }          ///< of that kind

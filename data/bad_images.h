@@ -1,4 +1,4 @@
-// What becomes of images that cannot be read.
+// How images that cannot be read are handled.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Prefetcher: threads that fill numbered batches ahead of whoever takes them. What a row holds is a function of its
+// Prefetcher: threads that fill numbered batches ahead of their reader. What a row holds is a function of its
 // number alone, so no thread, order or depth changes a bit.
 #pragma once
 

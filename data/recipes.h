@@ -21,7 +21,7 @@ struct RecipeOptions {
   double crop_pct = 0;      ///< evaluation: the middle that is cut, as a share of the short side
   Statistics statistics{};  ///< their number is that of the channels
   bool apply_exif = true;   ///< turns images as their EXIF orientation says
-  /// Of JPEGs, in recipes that begin with a RandomResizedCrop; others, and evaluation, are exact always.
+  /// How JPEGs are decoded in recipes that begin with a RandomResizedCrop; others, and evaluation, are exact always.
   Decoding decoding = Decoding::exact;
 };
 

@@ -54,9 +54,9 @@ class Lane {
 
   // Memory of the CPU has moved when these return; that of a device is moved on the stream.
 
-  /// Of one call of the whole group.
+  /// Moves what one call of the whole group sends and receives.
   void exchange(std::span<const Transport::Send> sends, std::span<const Transport::Receive> receives);
-  /// Of one pair.
+  /// Moves bytes between one pair of ranks.
   void send(int to, const void* data, size_t bytes);
   void receive(int from, void* data, size_t bytes);
 
@@ -64,7 +64,7 @@ class Lane {
   bool has_collectives() const { return channel_ != nullptr; }
   /// `data`, `count` numbers, becomes the sum over all ranks of the group, in an order that is not ours.
   void sum(DType dtype, int64_t count, void* data);
-  /// Of `in`, which has `count` numbers for each rank, `out` becomes this rank's part of that sum; it may be that part of `in`.
+  /// `out` becomes this rank's part of the sum of `in`, which has `count` numbers for each rank; it may be that part of `in`.
   void scatter_sum(DType dtype, int64_t count, const void* in, void* out);
   /// `bytes` of each rank, in their order; `in` may be its part of `out`.
   void all_gather(const void* in, void* out, size_t bytes);

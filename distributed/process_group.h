@@ -39,7 +39,7 @@ struct GroupOptions {
   std::string token_file{};
   /// What rank 0 listens on; empty: the launcher's address for it. "0.0.0.0" is all networks of its machine, of which it warns.
   std::string bind{};
-  /// Of the connections between ranks, for tensors on the CPU; empty: these are open, whatever a token proves.
+  /// The files that encrypt the connections between ranks, for tensors on the CPU; empty: these are open, with a token too.
   TlsFiles tls{};
   /// Where this rank's tensors are, beside the CPU: a GPU that no other rank uses, for which NCCL moves them.
   Device device = Device::cpu();
@@ -95,7 +95,7 @@ class ProcessGroup {
   Work broadcast(const Tensor& x, int root, const std::string& label = "");  ///< x = that of rank `root`
   /// out = the `in` of all ranks, in their order.
   Work all_gather(const Tensor& out, const Tensor& in, const std::string& label = "");
-  /// Of size() equal parts of `in`, part r goes to rank r; part r of `out` comes from rank r. They do not overlap.
+  /// Part r of size() equal parts of `in` goes to rank r, and part r of `out` comes from rank r. They do not overlap.
   Work all_to_all(const Tensor& out, const Tensor& in, const std::string& label = "");
 
   /// To one rank; only these two make the call. A send is done when it was received, so both make their calls in one order:

@@ -54,10 +54,10 @@ class KeptView : public TensorView {
  public:
   /// Holds the tensor, on any device.
   KeptView(Tensor tensor) : TensorView(tensor.view()), tensor_(std::move(tensor)) {}
-  /// Of memory that the caller holds until it is written.
+  /// A view of memory that the caller holds until it is written.
   KeptView(const TensorView& view) : TensorView(view) {}
   KeptView(const TemporaryView&) = delete;  // its memory is gone before it is written; give the tensor
-  /// Of a tensor of this form that `make` makes when its turn comes in the file, and that is freed before the next one.
+  /// A tensor of this form that `make` makes when its turn comes in the file, and that is freed before the next one.
   KeptView(const TensorView& form, std::function<Tensor()> make) : TensorView(form), make_(std::move(make)) {}
 
   /// The tensor, if it is made now; undefined if this is the view of one that is there.

@@ -56,7 +56,7 @@ class BatchNorm : public Layer, public Described {
   BatchNormLayerOptions options_;
 };
 
-/// Of (N, C) or (N, C, L): `BatchNorm1d norm(64)`.
+/// Normalises (N, C) or (N, C, L): `BatchNorm1d norm(64)`.
 class BatchNorm1d : public BatchNorm {
  public:
   /// Parameters and statistics in f32. Error if `channels` is not positive, or if `momentum` is not the default where
@@ -65,7 +65,7 @@ class BatchNorm1d : public BatchNorm {
       : BatchNorm({"BatchNorm1d", "(N, C) or (N, C, L)", 2, 3}, channels, options, device) {}
 };
 
-/// Of images (N, C, H, W): `BatchNorm2d norm(64, {.momentum = 0.01})`.
+/// Normalises images (N, C, H, W): `BatchNorm2d norm(64, {.momentum = 0.01})`.
 class BatchNorm2d : public BatchNorm {
  public:
   /// Parameters and statistics in f32. Error if `channels` is not positive, or if `momentum` is not the default where

@@ -15,7 +15,7 @@ namespace reprise::nn {
 ///   ModuleList<Linear> heads;
 ///   for (int64_t classes : {10, 100}) heads.add(64, classes);
 ///
-/// Of several classes that have one above them:
+/// With several classes that share a base:
 ///
 ///   ModuleList<Layer> mixed;
 ///   mixed.add<Linear>(64, 10);

@@ -34,7 +34,7 @@ struct Checkpoint {
   /// @}
   nn::NamedTensors bucket_order{};  ///< see train/ranks/bucket_order.h; may be empty
   /// @{
-  /// Of more than one rank `optimizer` is what this one has of a state that they share.
+  /// With more than one rank `optimizer` is this rank's part of a state that they share.
   int rank = 0, ranks = 1;
   /// @}
   /// Gives rank 0, as it writes, the hollow ones of `parameters` and `ema`, one at a time; null: there are none.

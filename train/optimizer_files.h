@@ -19,8 +19,8 @@ std::string write_optimizer(const std::string& folder, const nn::NamedTensors& s
 /// contradicts its name or the first file's.
 nn::NamedTensors read_optimizer(const std::string& folder, const nn::NamedTensors& own = {});
 
-/// Of the files in `folder`, what their metadata says: "ranks", and the `origin` that they were written with. Empty of one file, and of
-/// files from before it was written.
+/// What the metadata of the files in `folder` says: "ranks", and the `origin` that they were written with. Empty for one file, and for
+/// files that have none.
 std::map<std::string, std::string> optimizer_origin(const std::string& folder);
 
 }  // namespace reprise::train

@@ -18,7 +18,7 @@ struct SaverOptions {
   double retry_seconds = 0.25;  ///< before the second try of the last save; each later wait is twice as long
   /// A copy in host memory is written by a thread of its own while training goes on, one at a time.
   bool is_async = false;
-  /// Of ranks that save together, which make the same calls. Null: this process saves alone.
+  /// The ranks that save together, which make the same calls. Null: this process saves alone.
   distributed::ProcessGroup* group = nullptr;
 };
 
@@ -29,7 +29,7 @@ class Saver {
   /// `saved_step`: of the checkpoint that the run goes on from, or -1. `tell` is given what went wrong.
   Saver(SaverOptions options, int64_t saved_step, Tell tell);
 
-  /// Of the newest checkpoint, once what is being written is there or has failed; -1: nothing is saved.
+  /// The step of the newest checkpoint, once what is being written is there or has failed; -1: nothing is saved.
   int64_t saved_step();
   /// Whether a save is known to have failed that is to be tried again after this step: after 1, 2, 4, ... and at most 64.
   bool wants_another_try(int64_t step) const;

@@ -64,7 +64,7 @@ struct Task {
   /// Called after each update of the weights; empty: nothing more follows them. On a GPU without a loss scale it may also be
   /// called, twice at most, after one that was not made, since the host is a step ahead of the Error about it.
   std::function<void()> updated{};
-  /// More that is recorded of the step just done, by name; empty: nothing.
+  /// Extra values to record for the last step, by name. Optional.
   std::function<std::vector<std::pair<std::string, double>>()> step_values{};
   /// A line for the terminal, asked for after each step; empty: there is nothing to say.
   std::function<std::string()> notice{};

@@ -7,7 +7,7 @@ namespace reprise::train {
 
 /// The result of an evaluation.
 struct Validation {
-  /// Of models that answer, the share of right answers too.
+  /// `share_right`: the share of right answers, for models that answer.
   Validation(double mean_loss, std::optional<double> share_right = {})
       : loss(mean_loss), accuracy(share_right) {}
 

@@ -28,13 +28,13 @@ ValueAndProduct jvp(const TensorFunction& fn, const TensorList& inputs, const Te
 /// jacobian(...)[i][j][o..., x...] = d output i [o...] / d input j [x...].
 std::vector<TensorList> jacobian(const TensorFunction& fn, const TensorList& inputs,
                                  bool create_graph = false);
-/// Of a function from one tensor to one: (shape of the output, shape of x).
+/// The jacobian of a function from one tensor to one: (shape of the output, shape of x).
 Tensor jacobian(const std::function<Tensor(const Tensor&)>& fn, const Tensor& x, bool create_graph = false);
 
 /// hessian(...)[i][j][x..., y...] = d^2 f / d input i [x...] d input j [y...], of a function that gives one element.
 std::vector<TensorList> hessian(const TensorFunction& fn, const TensorList& inputs,
                                 bool create_graph = false);
-/// Of a function from one tensor to one element: (shape of x, shape of x).
+/// The hessian of a function from one tensor to one element: (shape of x, shape of x).
 Tensor hessian(const std::function<Tensor(const Tensor&)>& fn, const Tensor& x, bool create_graph = false);
 /// H v of a function that gives one element: a v for each input, one product for each input.
 ValueAndProduct hvp(const TensorFunction& fn, const TensorList& inputs, const TensorList& v,

@@ -21,7 +21,7 @@
 
 namespace reprise::recompute {
 
-/// What becomes of an operation's results when its region ends.
+/// What a region does with an operation's results when it ends.
 enum class Decision : uint8_t {
   save,       ///< the operation's results stay
   recompute,  ///< it is played again

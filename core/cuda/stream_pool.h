@@ -6,9 +6,9 @@
 
 namespace reprise::cuda {
 
-/// One that nobody has; a new one where none is idle. Error unless `device` is a CUDA device that is there.
+/// An idle stream, or a new one where none is idle. Error unless `device` is a CUDA device that is there.
 Stream take_stream(Device device, StreamPriority priority);
-/// Of take_stream, with the same priority.
+/// Gives back a stream of take_stream, with the same priority.
 void give_back(const Stream& stream, StreamPriority priority) noexcept;
 
 }  // namespace reprise::cuda

@@ -3,7 +3,7 @@
 
 namespace reprise::data {
 
-/// Of sets in two files, all but train is the other one.
+/// A part of a data set. In sets of two files `validation` and `test` are the same one.
 enum class Split { train, validation, test };
 
 }  // namespace reprise::data

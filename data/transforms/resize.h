@@ -32,7 +32,7 @@ class Resize : public Transform {
 /// The middle (height, width), with zeros around an image that is smaller.
 class CenterCrop : public Transform {
  public:
-  /// Of pixels. Error unless both are positive.
+  /// The size of the result in pixels. Error unless both are positive.
   CenterCrop(int64_t height, int64_t width);
   void apply(io::Image& image, Draws& draws, TransformScratch& scratch) const override;
   std::string text() const override;

@@ -34,7 +34,7 @@ namespace reprise::distributed {
 
 class ScatteredWeights;
 
-/// What becomes of a model's buffers on several ranks.
+/// How buffers are kept equal on all ranks.
 enum class BufferRule : uint8_t {
   folded,  ///< running statistics get the batches of all micro-batches, in their order; other changes are Errors
   every_forward  ///< rank 0's, which are sent to all before each micro-batch, as PyTorch's broadcast_buffers does
@@ -93,7 +93,7 @@ class DataParallel {
   /// How gradients are added from now on. With `fast` bits depend on the number of ranks; a hook takes the place of ring_sum.
   /// All ranks call it, between two steps.
   void set_sum_order(SumOrder order);
-  /// What becomes of buffers from now on; `folded` at first. With `every_forward` rank 0's are sent to all ranks by `share`, as a step
+  /// How buffers are kept equal from now on; `folded` at first. With `every_forward` rank 0's are sent to all ranks by `share`, as a step
   /// begins, and by `backward(loss, g)` behind each micro-batch: so the first forward of each begins with them, and the first one outside of
   /// training too. Forward may change buffers in any way then; what it changes on other ranks is lost, and bits depend on the number of ranks.
   /// (`backward(loss)` sends rank 0's behind each pass that sends gradients, with either.) All ranks call it, between two steps; Error

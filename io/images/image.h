@@ -29,7 +29,7 @@ struct Image {
   }
 };
 
-/// Of an image, in pixels; by default of none.
+/// The size of an image in pixels; by default of none.
 struct Size {
   int64_t height = 0;  ///< rows
   int64_t width = 0;   ///< columns
@@ -52,7 +52,7 @@ struct DecodeOptions {
   /// The part that is wanted, asked once the size of the whole (turned) image is known; empty: all of it. The pixels are
   /// those that a crop of the whole image has.
   std::function<Box(int64_t height, int64_t width)> region{};
-  /// What the part is resampled to afterwards; empty: nobody knows. A JPEG's part may then come at 1/2 or 1/4 of its size
+  /// What the part is resampled to afterwards; empty: unknown. If it is given, a JPEG's part may then come at 1/2 or 1/4 of its size
   /// (`shrink_for`), its edges at the nearest pixels: other pixels, in less time.
   Size target{};
 };

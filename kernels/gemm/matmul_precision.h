@@ -7,7 +7,7 @@
 
 namespace reprise {
 
-/// Of f32 products and convolutions alone, as in PyTorch: those of f64, bf16 and f16, and so autocast's, have one precision.
+/// The precision of f32 products and convolutions alone, as in PyTorch; those of f64, bf16 and f16, and so autocast's, have one.
 enum class MatmulPrecision : uint8_t {
   highest,  ///< every digit of the factors counts: errors are those of sums in f32
   /// Factors may be rounded. CUDA: to TF32, 11 digits, by cuBLASLt and cuDNN. CPUs with AMX: to 16 digits, as two bf16, so that

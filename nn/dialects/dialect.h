@@ -10,7 +10,7 @@ struct ModelWeights {
   ModelKind kind{};  ///< what they were read as
   /// Under the names of the model's `state_dict`, in its shapes and order; the dtypes are those given.
   NamedTensors tensors{};
-  /// Of the model, as far as shapes tell: not heads (1), groups, norm_eps, dropout, how positions were made, and the context of
+  /// The model's options, as far as shapes tell: not heads (1), groups, norm_eps, dropout, how positions were made, and the context of
   /// a Llama.
   ModelOptions options{};
   /// Names of what the model does not need: mask buffers, the pooler, a tied head.
@@ -27,8 +27,8 @@ struct ModelWeights {
 /// them.
 ModelWeights read_dialect(NamedTensors tensors);
 
-/// Of the tensors of several networks those of one, without its name before theirs: "target_encoder" of a Jepa's, which
-/// are a Vit's. None if no name begins so.
+/// The tensors of one of several networks, without its name before theirs: "target_encoder" of a Jepa's, which are a
+/// Vit's. None if no name begins so.
 NamedTensors part_of(const NamedTensors& tensors, std::string_view part);
 
 /// The tensors of a state dict of Reprise as `kind` has them; some are views of those given, and not contiguous. One

@@ -33,20 +33,21 @@ struct FastestBatchOptions {
   bool plans = false;
   /// Micro-batches of one update divide it into equal batches; 0: any batch will do.
   int64_t rows_per_update = 0;
-  /// Of TrainingStepCase, by the micro-batches of an update; empty: its `sums`, and 1 at least of several.
+  /// The `sums` of the TrainingStepCase, by the micro-batches of an update; empty: its own, and at least 1 for several.
   std::function<int64_t(int64_t micro_batches)> sums{};
   size_t most_bytes = 0;  ///< of a step; 0: nine tenths of the budget
 };
 
-/// Of each strategy the largest batch that fits, half of it and a quarter, or what comes next below among the batches that there are to
-/// choose from, timed in turns: the fastest per row first; empty where none fits. A batch that fits without recompute is tried without
+/// Times in turns, for each strategy, the largest batch that fits, half of it and a quarter, or what comes next below among the batches
+/// that there are to choose from: the fastest per row first; empty where none fits. A batch that fits without recompute is tried without
 /// it alone, and `step.rows` is not asked about. Timed are forward and backward of one batch, and `step.update` where there is one: then
 /// these steps train; else the model is as before. Rounds are at least 1. A plan is named as "plan:[0-2] 3". Errors as of
 /// `memory_report`, within a NoCompute, which has no times, and where no batch divides the rows of an update.
 std::vector<TimedBatch> fastest_batches(const TrainingStepCase& step,
                                         const FastestBatchOptions& options = {});
 
-/// Of these strategies and batches what is predicted to take least, plans left out; nothing is timed. Errors as of `fastest_batches`.
+/// The one of these strategies and batches that is predicted to take least, plans left out; nothing is timed. Errors are those of
+/// `fastest_batches`.
 TimedBatch least_batch(const TrainingStepCase& step, const FastestBatchOptions& options = {});
 
 }  // namespace reprise::nn

@@ -52,7 +52,7 @@ struct FittingSteps {
   std::string best{};     ///< the strategy of these
 };
 
-/// Of what was measured, with a tenth of `limit` left free.
+/// The steps that fit, by what was measured, with a tenth of `limit` left free.
 FittingSteps fitting_steps(const std::vector<MeasuredStrategy>& measured, const std::string& own,
                            int64_t rows, int64_t smallest, size_t limit);
 

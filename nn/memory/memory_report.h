@@ -20,7 +20,7 @@ struct TrainingStepCase {
   Module& model;  ///< whose parameters the step trains; its gradients are dropped
   /// The loss of so many rows, as training computes it; on the device of the model's parameters.
   std::function<Tensor(int64_t rows)> loss;
-  /// Of the model: what recomputes. Null: the model itself if it is a RecomputeSetting, such as BlockStack and UNet; else there
+  /// What recomputes in the model. Null: the model itself if it is a RecomputeSetting, such as BlockStack and UNet; else there
   /// is nothing to recompute, and `none` is the one strategy.
   RecomputeSetting* blocks = nullptr;
   /// Makes its state, if there is none yet. Null: the step ends with the gradients.
@@ -44,8 +44,8 @@ struct StrategyMemory {
   size_t peak = 0;        ///< predicted bytes of a step of `rows` (StepMemory::peak)
   int64_t most_rows = 0;  ///< the largest batch within nine tenths of the budget, in steps of `smallest`
   bool fits = false;      ///< `rows` do, within the budget
-  // Of steps of `rows` that were played, where they fit; else 0.
-  size_t peak_activations = 0;  ///< bytes of these, and of what recompute makes in their place; 0: not played
+  // From steps of `rows` that were simulated, where they fit; else 0.
+  size_t peak_activations = 0;  ///< bytes of these, and of what recompute makes in their place; 0: unknown
   double seconds = 0;           ///< forward and backward, the median; 0: not timed
   double times_slower = 0;      ///< than the first strategy that fits, the median over rounds; 0: not timed
 };

@@ -13,7 +13,7 @@ struct MemoryPoint {
   double seconds = 0;                                       ///< since the recording began
   std::array<size_t, memory_category_count> by_category{};  ///< bytes that tensors have from then on
   size_t total() const;                                     ///< of all categories
-  /// Of activations and of what recompute makes in their place.
+  /// Bytes of activations and of what recompute makes in their place.
   size_t activations() const;
 };
 

@@ -17,7 +17,7 @@
 
 namespace reprise::nn {
 
-/// Of a limit of memory, what a step may take that is to fit for sure: a tenth stays free.
+/// What a step may take of a limit of memory if it is to fit for sure: a tenth stays free.
 inline size_t room_in(size_t limit) { return limit / 10 * 9; }
 
 /// All allocations and releases of a step of so many rows.

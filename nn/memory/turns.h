@@ -8,7 +8,7 @@
 
 namespace reprise::nn {
 
-/// Of several measurements, in their unit.
+/// How several measurements spread, in their unit.
 struct Spread {
   double least = 0;   ///< of them
   double median = 0;  ///< the middle one, or the mean of the middle two
@@ -22,7 +22,8 @@ struct Turns {
   Spread seconds{};         ///< over the rounds
   double times_slower = 1;  ///< than the first: the median over the rounds
 };
-/// Of each of `count`, over `rounds` in which each has its turn; `seconds` runs one and says how long it took. Empty without rounds.
+/// The times of each of `count`, over `rounds` in which each has its turn; `seconds` runs one and returns how long it took.
+/// Empty without rounds.
 std::vector<Turns> time_in_turns(size_t count, int64_t rounds,
                                  const std::function<double(size_t which)>& seconds);
 

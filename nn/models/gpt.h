@@ -18,7 +18,7 @@ struct GptOptions {
   int64_t width = 768;         ///< of a token's vector
   int64_t hidden = 0;          ///< inside the MLP of a block; 0: default_hidden
   bool gated = false;          ///< the MLPs' activation is a gate's: with Activation::silu SwiGLU
-  /// Of the embedded tokens, after each half of a block, of the attention's probabilities.
+  /// The dropout of the embedded tokens, after each half of a block, and of the attention's probabilities.
   double dropout = 0;
   bool bias = true;                 ///< in linear layers and layer norms
   NormKind norm = NormKind::layer;  ///< of the blocks' halves, and before the head

@@ -32,7 +32,7 @@ struct LeJepaOptions {
   double lambda = 0.05;      ///< the share of SIGReg in the loss, in [0, 1]
   int64_t directions = 256;  ///< of a step, along which SIGReg looks: plans count on so many
   double drop_path = 0;      ///< of the encoder's last block, as Vit has it
-  /// Of the encoder's blocks at first; later `model.encoder.blocks.set_recompute`.
+  /// How the encoder's blocks begin; later use `model.encoder.blocks.set_recompute`.
   RecomputeStrategy recompute{};
 };
 
@@ -50,10 +50,10 @@ class LeJepa : public Module {
   Tensor features(const Tensor& images) const;
   /// Views (V, B, channels, image, image) of B pictures -> their projected features, (V, B, features).
   Tensor project(const Tensor& views) const;
-  /// Of projected features: (1 - lambda) times the mean square distance of a view's to the mean of those of its picture's
-  /// first `global_views` (0: of all), and lambda times their `sigreg`. `directions`: (features, M).
+  /// The loss of projected features: (1 - lambda) times the mean square distance of a view's features to the mean of those
+  /// of its picture's first `global_views` (0: all), plus lambda times their `sigreg`. `directions`: (features, M).
   Tensor compare(const Tensor& projected, const Tensor& directions, int64_t global_views = 0) const;
-  /// Both.
+  /// `compare` of `project`.
   Tensor loss(const Tensor& views, const Tensor& directions, int64_t global_views = 0) const {
     return compare(project(views), directions, global_views);
   }

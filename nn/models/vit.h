@@ -47,7 +47,7 @@ struct VitOptions {
   Positions positions = Positions::learned;  ///< `sincos` needs a width that is a multiple of 4
   double layer_scale = 0;                    ///< what LayerScale starts with; 0: there is none
   bool qkv_bias = true;                      ///< of the projection to queries, keys and values
-  /// Of the embedded tokens, after each half of a block, of the attention's probabilities.
+  /// The dropout of the embedded tokens, after each half of a block, and of the attention's probabilities.
   double dropout = 0;
   double head_dropout = 0;  ///< before the head
   double drop_path = 0;     ///< stochastic depth of the last block; block i has i / (layers - 1) of it
@@ -102,7 +102,7 @@ class Vit : public Layer {
   Tensor reg_token;        ///< (1, registers, width); undefined without them
   Tensor pos_embed;        ///< (1, tokens, width), or of the patches alone
   PatchEmbed patch_embed;  ///< images to the patches' tokens
-  /// Of TransformerBlocks; called with images, it embeds them first; tokens it takes as they are.
+  /// TransformerBlocks. Called with images, the stack embeds them first; tokens it takes as they are.
   BlockStack blocks;
   std::optional<Norm> norm;     ///< of the last block's tokens; none with Pool::avg
   std::optional<Norm> fc_norm;  ///< of their mean, with Pool::avg alone

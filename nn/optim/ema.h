@@ -45,7 +45,7 @@ class Ema {
   bool follows_parts() const;
   /// The average of a value that is followed: whole, or hollow. Undefined for others.
   Tensor average_of(const Tensor& followed) const;
-  /// Of one that is hollow, the elements that this has, (count). Undefined for others.
+  /// The elements of a hollow average that this rank has, (count). Undefined for others.
   Tensor part_of(const Tensor& followed) const;
   /// What an average is, of which this has a part, by the value that it follows.
   using Whole = std::function<Tensor(const Tensor& followed)>;
@@ -96,7 +96,7 @@ class Ema {
   Tensor counted_;  // i64 on the device: updates beside updates_ that update_if_finite made; undefined: none
   TensorList followed_;
   nn::NamedTensors averages_;  // whole, or hollow
-  // Of one that is hollow.
+  // For hollow ones.
   struct Part {
     ElementRange range;
     Tensor elements;  // (count)

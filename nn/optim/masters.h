@@ -19,7 +19,7 @@ enum class Master : uint8_t {
 /// The f32 copies of the parameters of an optimizer that are of 16 bits, by place.
 class Masters {
  public:
-  /// Of so many parameters; none has a copy yet.
+  /// For so many parameters; none has a copy yet.
   explicit Masters(size_t parameters) : copies(parameters), written_(parameters) {}
 
   /// The parameter, if it has more than 16 bits; else its master copy, with what others wrote to the parameter since the

@@ -27,7 +27,7 @@ struct ParameterGroup {
       false;  ///< whether a weight decay of 0 is one that may rise: true once `set_weight_decay` has set it
 };
 
-/// Of what an optimizer keeps with a parameter: f64 for f64, f32 for all others.
+/// The dtype of what an optimizer keeps with a parameter: f64 for f64, f32 for all others.
 inline DType state_dtype(const Tensor& parameter) {
   return parameter.dtype() == DType::f64 ? DType::f64 : DType::f32;
 }
@@ -64,13 +64,13 @@ class Optimizer {
   /// and Sgd wait for neither; the others read them first. See GradScaler.
   virtual void step_if_finite(const Tensor& gradient_scale, const Tensor& found);
 
-  /// Makes the state that the first step would make: who plans the memory of a step counts it then.
+  /// Allocates the state now rather than in the first step, so that memory planning counts it.
   virtual void allocate_state() = 0;
   /// Bytes of tensors that a step makes beside parameters, gradients and state: of those that are there at once, when they
   /// are most. Nothing for optimizers of one kernel.
   virtual std::vector<size_t> step_temporaries() const { return {}; }
   void zero_grad();  ///< drops all gradients
-  /// Of the gradients of all parameters that have one, in the order of the groups: see kernels::norm_and_check.
+  /// Checks the gradients of all parameters that have one, in the order of the groups: see kernels::norm_and_check.
   virtual void check_gradients(const kernels::GradientCheck& check);
   /// Sets `lr` of every group; their `lr_scale` stays. Error if groups have an `lr` each, which one for all
   /// would make equal.
@@ -121,7 +121,7 @@ class GroupOptimizer : public Optimizer {
   struct StateList {
     std::string name;     ///< "first_moment"
     TensorList* tensors;  ///< of the optimizer, which outlives the list
-    /// Of `shape` elements of a parameter, all of them or some in a row; none: such parameters have none.
+    /// The form of the state for `shape` elements of a parameter, all of them or some in a row; none if it has no state.
     std::function<std::optional<StateForm>(const Tensor& parameter, const Shape& shape)> form =
         [](const Tensor& parameter, const Shape& shape) {
           return std::optional(StateForm{state_dtype(parameter), shape});
@@ -177,7 +177,7 @@ class GroupOptimizer : public Optimizer {
   /// The state of a whole parameter, of which `own` is what this optimizer keeps; undefined if it is not to be had here.
   virtual Tensor whole_state(const StateList& list, const Tensor& parameter, size_t place,
                              const Tensor& own) const;
-  /// Of all parameters together: "steps".
+  /// What is counted for all parameters together: "steps".
   virtual nn::NamedTensors counts() const;
   /// Calls body(name, list, parameter, place, own) for each state tensor that there is.
   template <class Body>

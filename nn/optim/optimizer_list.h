@@ -27,9 +27,9 @@ class OptimizerList final : public Optimizer {
   void step_if_finite(const Tensor& gradient_scale, const Tensor& found) override;
   /// Makes the state of all of them now rather than in the first step.
   void allocate_state() override;
-  /// Of the optimizer that takes most: one steps after the other.
+  /// Those of the optimizer that takes most: one steps after the other.
   std::vector<size_t> step_temporaries() const override;
-  /// Of all optimizers, one after the other.
+  /// The groups of all optimizers, one optimizer after the other.
   std::vector<ParameterGroup*> all_groups() override;
   /// Each optimizer with what the names of its state begin with: "1." for the second.
   std::vector<std::pair<std::string, Optimizer*>> parts() override;

@@ -33,7 +33,7 @@ class CrossAttention : public Layer, public Described {
     return call_with(x, {context, mask});
   }
   using Layer::operator();
-  /// Of x to itself.
+  /// Attention of x to itself.
   Tensor forward(const Tensor& x) override { return forward_with(x, {x, {}}); }
   /// Beside x: the context and the mask, which may be undefined.
   Tensor forward_with(const Tensor& x, const TensorList& beside) override;

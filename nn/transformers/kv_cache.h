@@ -8,7 +8,7 @@
 
 namespace reprise::nn {
 
-/// Of some sequences, which may have different lengths. Used outside of recording only: what it holds has no gradient.
+/// The keys and values of some sequences, which may have different lengths. Used outside of recording only: what it holds has no gradient.
 class KvCache {
  public:
   /// Room for `capacity` tokens of each of `rows` sequences in `layers` layers. The memory is taken as a layer writes first,

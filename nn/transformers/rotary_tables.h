@@ -24,9 +24,9 @@ class RotaryTables : public Module {
   /// For heads of `head_dim` channels; the angles are computed in f64, the tables are f32. Error as of `check_rotary`.
   RotaryTables(int64_t positions, int64_t head_dim, double rope_theta = 10000,
                const RopeScaling& scaling = {}, Device device = {});
-  /// Of the positions from 0 to count - 1, (count, head_dim / 2) each. Error if the tables have fewer.
+  /// The angles of the positions from 0 to count - 1, (count, head_dim / 2) each. Error if the tables have fewer.
   RotaryAngles first(int64_t count) const;
-  /// Of positions i64 (B, T): (B, 1, T, head_dim / 2) each, for heads (B, H, T, head_dim).
+  /// The angles of positions i64 (B, T): (B, 1, T, head_dim / 2) each, for heads (B, H, T, head_dim).
   RotaryAngles at(const Tensor& positions) const;
 
   /// @{

@@ -1,8 +1,8 @@
-"""The code in the right-hand cells of docs/coming_from_pytorch.md compiles: cells.py SOURCE WORK_FOLDER COMPILER FLAGS...
+"""The code in the right-hand cells of the tables of docs/coming_from_pytorch.md compiles: cells.py SOURCE WORK_FOLDER COMPILER FLAGS...
 
 Each cell is the body of a function, after `#include <reprise/reprise.h>` and `namespace rp = reprise;`, and each code in it is a
 statement there: what a cell declares, the rest of the cell may use. What cells take for granted is declared in comments that
-readers do not see, for all of them above the table, and for one of them in its row:
+readers do not see, for all of them above the tables, and for one of them in its row:
 
     <!-- given in cells: extern rp::Tensor x, y; -->
     | `f(x)` | `rp::f(x)` <!-- given: auto f = [](const rp::Tensor& x) { return x; }; --> |
@@ -26,13 +26,15 @@ NAME = re.compile(r"rp(::\w+)+$")
 
 
 def cells(text):
-    """(line, right-hand cell) of each row of the table whose left column is PyTorch."""
-    lines = text.split("\n")
-    first = next(i for i, line in enumerate(lines) if line.startswith("| PyTorch | Reprise"))
-    for i, line in enumerate(lines[first + 2:], first + 3):
-        if not line.startswith("|"):
-            return
-        yield i, re.split(r"(?<!\\) \| ", line.strip("| "), maxsplit=1)[1].replace("\\|", "|")
+    """(line, cells right of the first) of each row of the tables whose left column is PyTorch."""
+    in_table = False
+    for i, line in enumerate(text.split("\n"), 1):
+        if line.startswith("| PyTorch | Reprise"):
+            in_table = True
+        elif not line.startswith("|"):
+            in_table = False
+        elif in_table and not line.startswith("|---"):
+            yield i, re.split(r"(?<!\\) \| ", line.strip("| "), maxsplit=1)[1].replace("\\|", "|")
 
 
 def statement(code):

@@ -1,4 +1,4 @@
-"""Formatting and size of the sources: style.py SOURCE
+"""Formatting and size of the sources, and paragraphs of the documents: style.py SOURCE
 
 clang-format 14 (Debian 12's) must have nothing to change; other versions format differently, so without that version
 the formatting is skipped, but not the rest.
@@ -13,6 +13,8 @@ import sys
 FOLDERS = ["core", "simt", "kernels", "autograd", "nn", "io", "data", "plot", "train", "distributed", "apps", "tests",
            "benchmarks"]
 LONGEST_FILE = 500
+LONGEST_PARAGRAPH = 100  # words; docs/style.md asks for 80
+PARAGRAPHS_MAY_BE_LONG = {"docs/distributed.md", "docs/mixed_precision.md"}  # to be emptied
 SKIPPED = 77
 
 
@@ -25,6 +27,21 @@ def clang_format():
             if re.search(r"version 14\.", words):
                 return program
     return None
+
+
+def paragraphs(document):
+    """(line, words) of each paragraph and each item of a list, without tables, code and comments."""
+    hidden = re.compile(r"^```.*?^```|<!--.*?-->", re.DOTALL | re.MULTILINE)
+    text = hidden.sub(lambda part: "\n" * part[0].count("\n"), document)  # lines keep their numbers
+    first, words = 0, []
+    for number, line in enumerate([*text.split("\n"), ""], 1):
+        if not line.strip() or line.startswith(("|", "#")) or re.match(r"\s*([-*]|\d+\.) ", line):
+            if words:
+                yield first, words
+            words = []
+        if line.strip() and not line.startswith(("|", "#")):
+            first = first if words else number
+            words = words + line.split()
 
 
 source = pathlib.Path(sys.argv[1])
@@ -42,6 +59,13 @@ for path in files:
         wrong.append(f"{name}: its first line does not say what it is for")
     if path.suffix in {".h", ".cuh"} and "#pragma once" not in lines:
         wrong.append(f"{name}: no #pragma once")
+
+for path in [source / "README.md", *sorted((source / "docs").rglob("*.md"))]:
+    name = str(path.relative_to(source))
+    for line, words in paragraphs(path.read_text()):
+        if len(words) > LONGEST_PARAGRAPH and name not in PARAGRAPHS_MAY_BE_LONG:
+            wrong.append(f"{name}:{line}: a paragraph of {len(words)} words, more than {LONGEST_PARAGRAPH}: "
+                         "a list, a table or two paragraphs")
 
 program = clang_format()
 if program:

@@ -129,7 +129,8 @@ Tensor masked_select(const Tensor& x, const Tensor& mask);
 
 /// @{
 /// y = x, then y[places] = values, or += with `accumulate`. The values broadcast to the shape of x[places] and are cast to x's dtype.
-/// Of values for one place the last in row-major order stays, and has its gradient alone; they are added in that order.
+/// Where several values go to one place, the last in row-major order stays, and it alone has a gradient; `accumulate` adds them in
+/// that order.
 Tensor index_put(const Tensor& x, const std::vector<Index>& places, const Tensor& values,
                  bool accumulate = false);
 Tensor index_put(const Tensor& x, const std::vector<Index>& places, double value, bool accumulate = false);

@@ -83,10 +83,10 @@ Tensor arange(A end, DType dtype = DType::f32, Device device = {}) {
 
 Tensor eye(int64_t size, DType dtype = DType::f32, Device device = {});  ///< the unit matrix (size, size)
 
-/// Of the shape, dtype and device of x; what is in it is not said.
+/// A tensor with the shape, dtype and device of x, not initialised.
 Tensor empty_like(const Tensor& x);
 /// @{
-/// Of the shape and device of x, in another dtype.
+/// A tensor with the shape and device of x, in another dtype.
 Tensor empty_like(const Tensor& x, DType dtype);
 Tensor zeros_like(const Tensor& x, DType dtype);
 Tensor ones_like(const Tensor& x, DType dtype);

@@ -70,7 +70,7 @@ class Offload : public std::enable_shared_from_this<Offload> {
 /// What one region has in a store. When backward comes for it, the region before is prefetched.
 class OffloadedRegion {
  public:
-  /// Of `Offload::begin_region`; `before` is the region that began before this one.
+  /// Called by `Offload::begin_region`; `before` is the region that began before this one.
   OffloadedRegion(std::shared_ptr<Offload> store, std::weak_ptr<OffloadedRegion> before)
       : store_(std::move(store)), before_(std::move(before)) {}
 
