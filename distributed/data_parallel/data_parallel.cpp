@@ -157,7 +157,7 @@ void DataParallel::run_pass(const Tensor& scaled_loss, int64_t leaf, bool is_las
   leaf_ = leaf;
   is_last_ = is_last;
   not_ready_.clear();
-  for (const Bucket& bucket : buckets_) not_ready_.push_back(bucket.parameters.size());
+  for (size_t b = 0; b < buckets_.size(); ++b) not_ready_.push_back(awaited_of(b).size());
   for (Parameter& parameter : parameters_) parameter.is_ready = false;
   if (scattered_) scattered_->begin_pass();
   is_whole_ = false;
@@ -192,8 +192,18 @@ void DataParallel::mark_ready(size_t i) {
   if (scattered_) scattered_->mark_ready(i);
   if (!is_last_ || group_.size() == 1) return;
   if (arrival_) arrival_->push_back(i);
-  --not_ready_[parameter.bucket];
+  if (is_awaited(i)) --not_ready_[parameter.bucket];
   start_full_buckets();
+}
+
+// See Note [Parameters that a step may not use]: all ranks have the same answer.
+bool DataParallel::is_awaited(size_t i) const { return hook_ || parameters_[i].was_used; }
+
+std::vector<size_t> DataParallel::awaited_of(size_t b) const {
+  std::vector<size_t> awaited;
+  for (size_t i : buckets_[b].parameters)
+    if (is_awaited(i)) awaited.push_back(i);
+  return awaited;
 }
 
 // Buckets are sent in one order on all ranks, whatever becomes ready first.
@@ -204,7 +214,17 @@ void DataParallel::start_full_buckets() {
 void DataParallel::start_next() {
   constexpr size_t on_their_way = 2;  // see Note [Two buckets on their way]
   if (scatters_ && sending_.size() >= on_their_way) await(sending_[sending_.size() - on_their_way]);
-  sending_.push_back(start(sending_.size()));
+  const size_t b = sending_.size();
+  const std::vector<size_t> awaited = awaited_of(b);
+  if (awaited.empty()) {
+    sending_.push_back({{.index = b}, {}, /*has_arrived=*/true});
+    return;
+  }
+  const Tensor window = windows_ ? windows_->take(b) : Tensor();
+  std::string name = label(b);
+  if (windows_ && windows_->has(b) && !window.defined()) name += ", gradients of an earlier step are kept";
+  sending_.push_back(start(b, awaited, window, std::move(name)));
+  if (windows_) windows_->sent(b, sending_.back().work);
 }
 
 void DataParallel::await(Sending& sending) {
@@ -240,12 +260,13 @@ TensorList DataParallel::take_sums(size_t i) {
   return parameters_[i].sums.take();
 }
 
-// This rank's partial sums of a bucket, as one tensor each.
-TensorList DataParallel::take_nodes(size_t b, const Tensor& into) {
+// This rank's partial sums of a bucket, as one tensor each: of these parameters, and zeros in the places of others.
+TensorList DataParallel::take_nodes(size_t b, const std::vector<size_t>& parameters, const Tensor& into) {
   std::vector<TensorList> sums(parameters_.size());
-  for (size_t i : buckets_[b].parameters) sums[i] = take_sums(i);
+  for (size_t i : parameters) sums[i] = take_sums(i);
   TensorList flat;
-  const size_t nodes = sums[buckets_[b].parameters.front()].size();
+  const size_t nodes = sums[parameters.front()].size();
+  for (size_t i : buckets_[b].parameters) sums[i].resize(nodes);
   for (size_t k = 0; k < nodes; ++k) flat.push_back(flatten_parts(b, sums, k, k == 0 ? into : Tensor()));
   return flat;
 }
@@ -276,12 +297,10 @@ Tensor DataParallel::flatten_parts(size_t b, std::vector<TensorList>& sums, size
   return flatten(pieces, numel, buckets_[b].dtype, device_of(b), into);
 }
 
-DataParallel::Sending DataParallel::start(size_t b) {
+DataParallel::Sending DataParallel::start(size_t b, const std::vector<size_t>& parameters,
+                                          const Tensor& window, std::string name) {
   NoGrad guard;
-  const Tensor window = windows_ ? windows_->take(b) : Tensor();
-  const TensorList nodes = take_nodes(b, window);
-  std::string name = label(b);
-  if (windows_ && windows_->has(b) && !window.defined()) name += ", gradients of an earlier step are kept";
+  const TensorList nodes = take_nodes(b, parameters, window);
   Sending sending{{.index = b, .label = name, .sums = nodes.front()}, {}};
   if (hook_) {
     sending.bucket.part_numel = scatters_ ? shards_.part_numel(b) : 0;
@@ -298,7 +317,6 @@ DataParallel::Sending DataParallel::start(size_t b) {
   } else {
     sending.work = group_.sum_nodes(nodes.front(), nodes, micro_batches_, name);
   }
-  if (windows_) windows_->sent(b, sending.work);
   return sending;
 }
 
@@ -310,25 +328,33 @@ void DataParallel::take_part(GradientBucket& bucket) const {
   bucket.sums = bucket.part;
 }
 
-// The sums of a bucket have arrived; `used` tells which parameters any rank has used.
-void DataParallel::take_gradients(size_t b, const Tensor& used) {
-  const Tensor& sums = sending_[b].bucket.sums;
+// The sums of a bucket have arrived; `parameters`, in its order, have their gradients from it.
+void DataParallel::take_gradients(const GradientBucket& bucket, const std::vector<size_t>& parameters) {
+  const Tensor& sums = bucket.sums;
+  auto next = parameters.begin();
   int64_t begin = 0;
-  for (size_t i : buckets_[b].parameters) {
+  for (size_t i : buckets_[bucket.index].parameters) {
     Parameter& parameter = parameters_[i];
     const Tensor& leaf = parameter.leaf;
     const int64_t end = begin + leaf.numel();
-    parameter.is_used = false;
-    if (used.data<uint8_t>()[i] && scatters_) {
+    const bool is_taken = next != parameters.end() && *next == i;
+    if (is_taken) ++next;
+    if (is_taken && scatters_) {
       const Shard& own = shards_.of_parameter(i, group_.rank());
       parameter.own_gradient = sums.slice(0, own.offset, own.offset + own.range.count());
       leaf.set_grad(Tensor::hollow(
-          {nullptr, leaf.shape(), contiguous_strides(leaf.shape()), buckets_[b].dtype, leaf.device()}));
-    } else if (used.data<uint8_t>()[i]) {
+          {nullptr, leaf.shape(), contiguous_strides(leaf.shape()), sums.dtype(), leaf.device()}));
+    } else if (is_taken) {
       leaf.set_grad(sums.slice(0, begin, end).reshape(leaf.shape()));
     }
     begin = end;
   }
+}
+
+void DataParallel::take_late(size_t b, const std::vector<size_t>& late) {
+  Sending sending = start(b, late, {}, label(b) + ", late gradients");
+  await(sending);
+  take_gradients(sending.bucket, late);
 }
 
 void DataParallel::end_step() {
@@ -340,8 +366,20 @@ void DataParallel::end_step() {
   Work known = group_.all_reduce(anywhere, ReduceOp::max, "used parameters");
   for (Sending& sending : sending_) await(sending);
   known.wait();
-  for (size_t b = 0; b < buckets_.size(); ++b) take_gradients(b, anywhere);
+  used = anywhere.to_vector<uint8_t>();
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    std::vector<size_t> in_time, late;
+    for (size_t i : buckets_[b].parameters)
+      if (used[i]) (is_awaited(i) ? in_time : late).push_back(i);
+    if (!in_time.empty()) take_gradients(sending_[b].bucket, in_time);
+    if (!late.empty()) take_late(b, late);
+  }
   sending_.clear();
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    parameters_[i].sums.take();
+    parameters_[i].is_used = false;
+    parameters_[i].was_used = used[i];
+  }
   if (arrival_) take_arrival_order();
   if (!statistics_) return;
   fold_statistics(group_, buffers_, statistics_->take());

@@ -16,6 +16,13 @@
 // for the first one before it sends a third. A call keeps what it sends until then (Work), so that a step takes the same memory
 // however fast the network is, and a plan of it (nn/memory) is right.
 // On a GPU, whose stream waits and not the host, the memory of a third one may still be in use.
+//
+// Note [Parameters that a step may not use]
+// A bucket goes once its parameters are ready, but for those that no rank used in the step before: these are not awaited, and zeros
+// go in their places; a bucket without any other is not sent. Behind backward all ranks hear which parameters any rank has used, so
+// that they agree on what is late: used, and not awaited. A bucket with late parameters goes once more, with these alone, in
+// the same places, so that sums of either order keep their bits. With a bucket hook, which may keep what it knows of a bucket from step to
+// step, all are awaited.
 #pragma once
 
 #include <optional>
@@ -132,6 +139,7 @@ class DataParallel {
     PartialSums sums{};
     bool is_ready = false;  // in this pass
     bool is_used = false;   // in this step, by this rank
+    bool was_used = true;   // in the step before, by any rank
     Tensor own_gradient{};  // where gradients are scattered
     std::function<void()> remove_hook{};
   };
@@ -157,14 +165,17 @@ class DataParallel {
   void end_pass();
   void start_full_buckets();
   void start_next();
-  Sending start(size_t bucket);
+  bool is_awaited(size_t parameter) const;
+  std::vector<size_t> awaited_of(size_t bucket) const;
+  Sending start(size_t bucket, const std::vector<size_t>& parameters, const Tensor& window, std::string name);
   static void await(Sending& sending);
   void take_part(GradientBucket& bucket) const;
-  TensorList take_nodes(size_t bucket, const Tensor& into);
+  TensorList take_nodes(size_t bucket, const std::vector<size_t>& parameters, const Tensor& into);
   TensorList take_sums(size_t parameter);
   Device device_of(size_t bucket) const;
   Tensor flatten_parts(size_t bucket, std::vector<TensorList>& sums, size_t node, const Tensor& into);
-  void take_gradients(size_t bucket, const Tensor& used);
+  void take_gradients(const GradientBucket& bucket, const std::vector<size_t>& parameters);
+  void take_late(size_t bucket, const std::vector<size_t>& late);
   void end_step();
   void end_step_alone();
   std::string label(size_t bucket) const;
@@ -194,7 +205,7 @@ class DataParallel {
   int64_t leaf_ = 0;               // of this pass, in the tree of partial sums
   bool is_last_ = false;           // this pass sends
   bool is_whole_ = true;           // false once a pass has thrown
-  std::vector<size_t> not_ready_;  // parameters of each bucket
+  std::vector<size_t> not_ready_;  // awaited parameters of each bucket
   std::vector<Sending> sending_;   // buckets so far, in their order
   // On several ranks, where the model has buffers: these, as they were at the step's begin, and what updates them.
   nn::NamedTensors buffers_;
