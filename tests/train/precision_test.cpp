@@ -15,6 +15,7 @@
 #include "reprise/io/run_log.h"
 #include "reprise/nn/layers.h"
 #include "reprise/nn/linear.h"
+#include "reprise/nn/models/resnet.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/named_state.h"
 #include "reprise/nn/optim/optimizer_list.h"
@@ -246,6 +247,29 @@ TEST(Precision, KeepsTheDigitsOfWeightsWithoutUpdates) {
     back.load(pure.checkpoint());
     expect_same(copies(back.checkpoint().parameters), want, "master " + std::to_string(int(master)));
   }
+}
+
+// A ResNet's state has torchvision's names, its parameters and the optimizer's state have their own.
+TEST(Precision, FindsTheWeightsOfAStateWithOtherNames) {
+  const nn::ResNetOptions options{.classes = 3, .width = 4, .blocks = {1, 1}};
+  nn::ResNet split(options), stochastic(options);
+  for (nn::ResNet* model : {&split, &stochastic}) to_precision(*model, Precision::bf16_pure);
+  optim::AdamW of_split(split.parameters(), {.master = Master::split}),
+      of_stochastic(stochastic.parameters(), {.master = Master::stochastic});
+  int64_t weights = 0;
+  for (const Tensor& parameter : split.parameters()) {
+    parameter.set_grad(ones(parameter.shape(), parameter.dtype()));
+    weights += parameter.dtype() == DType::bf16;
+  }
+  of_split.step();
+  Checkpoint from{
+      .parameters = split.state_dict(),
+      .optimizer = optim::state_by_name(of_split.state_dict(), of_split, split.named_parameters())};
+  EXPECT_EQ(convert_precision(from, stochastic, of_stochastic),
+            std::to_string(weights) + " weights from bf16 with other digits beside them, from both halves");
+  stochastic.load_state_dict(from.parameters);
+  of_stochastic.load_state_dict(
+      optim::state_by_place(from.optimizer, of_stochastic, stochastic.named_parameters()));
 }
 
 TEST(Precision, RefusesWeightsThatF16DoesNotReach) {

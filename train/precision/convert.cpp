@@ -171,6 +171,16 @@ class Converter {
   std::map<std::string, int64_t> counts_;
 };
 
+// The parameter that each name of a model's state means: there it may have another one (torchvision's, of a ResNet), or two.
+std::map<std::string, std::pair<std::string, Tensor>> parameters_by_state(
+    const nn::Module& model, const nn::NamedTensors& parameters) {
+  std::map<std::string, std::pair<std::string, Tensor>> found;
+  for (const auto& [name, tensor] : model.state_dict())
+    for (const auto& parameter : parameters)
+      if (parameter.second.is_same(tensor)) found.emplace(name, parameter);
+  return found;
+}
+
 }  // namespace
 
 std::string convert_precision(Checkpoint& checkpoint, const nn::Module& model, optim::Optimizer& optimizer) {
@@ -182,11 +192,17 @@ std::string convert_precision(Checkpoint& checkpoint, const nn::Module& model, o
   };
   optimizer.allocate_state();
   Converter converter(by_name(checkpoint.optimizer), by_name(optimizer.state_dict()));
-  const ByName targets(parameters.begin(), parameters.end());
+  const auto targets = parameters_by_state(model, parameters);
   nn::NamedTensors converted = checkpoint.parameters;
-  for (auto& [name, tensor] : converted)
-    if (const auto target = targets.find(name); target != targets.end())
-      tensor = converter.weight(name, tensor, target->second);
+  ByName weights;
+  for (auto& [name, tensor] : converted) {
+    const auto target = targets.find(name);
+    if (target == targets.end()) continue;
+    const auto& [parameter, now] = target->second;
+    const auto [weight, is_first] = weights.try_emplace(parameter);
+    if (is_first) weight->second = converter.weight(parameter, tensor, now);
+    tensor = weight->second;
+  }
   for (const auto& [prefix, part] : optimizer.parts()) converter.share(prefix + "seed");
   checkpoint.parameters = std::move(converted);
   checkpoint.optimizer = converter.states();
