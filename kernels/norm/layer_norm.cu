@@ -1,4 +1,6 @@
-// Layer normalisation on CUDA: the passes are in norm/forward.cuh and norm/backward.cuh.
+// Layer normalisation on CUDA, of R rows of W numbers of e bytes: y = (x - mean) rstd gamma + beta in 2 R W e bytes; backward, with
+// g = dy gamma and h = (x - mean) rstd, dx = rstd (g - mean(g) - h mean(g h)) in 3 R W e. The passes are in norm/forward.cuh and
+// norm/backward.cuh.
 #include "reprise/kernels/norm/layer_norm.h"
 
 #include "reprise/kernels/norm/backward.cuh"

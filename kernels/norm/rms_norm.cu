@@ -1,4 +1,5 @@
-// Root-mean-square normalisation on CUDA: the passes are those of layer norm without the mean
+// Root-mean-square normalisation on CUDA, of R rows of W numbers of e bytes: y = x rstd gamma in 2 R W e bytes; backward, with
+// g = dy gamma and h = x rstd, dx = rstd (g - h mean(g h)) in 3 R W e. The passes are those of layer norm without the mean
 // (norm/forward.cuh, norm/backward.cuh).
 #include "reprise/kernels/norm/rms_norm.h"
 

@@ -1,4 +1,5 @@
-// The rule of a loss scale on CUDA: one thread, so that the host need not wait for what was found.
+// The rule of a loss scale on CUDA: scale *= backoff where an update was bad, scale *= growth after `interval` good ones, in 24 bytes. One
+// thread, so that the host need not wait for what was found.
 #include <limits>
 
 #include "reprise/kernels/cuda/types.cuh"
