@@ -47,8 +47,9 @@ void report_memory(TrainingOptions& o, Device device, const TrainedModel& t,
                 in_mib(state), t.row, each_strategy(measured, [&](const nn::StepMemory& m) {
                   return in_mib((double(m.peak(2 * o.batch)) - double(m.peak(o.batch))) / double(o.batch));
                 }));
+  const bool shares = o.zero >= 2 && group.size() > 1;  // what steps were measured with whole
   train::report(
-      "A step of {}: {} of {} MiB; largest batch: {}\n", o.batch,
+      "A step of {}{}: {} of {} MiB; largest batch: {}\n", o.batch, shares ? ", as if no rank shared it" : "",
       each_strategy(measured, [&](const nn::StepMemory& m) { return in_mib(double(m.peak(o.batch))); }),
       in_mib(double(limit)), each_strategy(measured, [&](const nn::StepMemory& m) {
         return std::to_string(m.largest(nn::room_in(limit)));
@@ -61,6 +62,12 @@ void report_memory(TrainingOptions& o, Device device, const TrainedModel& t,
     return choose_batch(o, t, *own, limit, group);
   }
   if (!own || (own->memory && own->memory->peak(o.batch) <= limit)) return;
+  if (shares)
+    return train::warn(
+        "warning: --batch {}: a step with --recompute {} would take more than the {} MiB that there are "
+        "without --zero {}; "
+        "what it takes with it is what reprise-recompute memory --ranks {} --zero {} predicts\n",
+        o.batch, o.recompute, in_mib(double(limit)), o.zero, group.size(), o.zero);
   fail("--batch ", o.batch, ": a step with --recompute ", o.recompute, " is predicted to take more than the ",
        in_mib(double(limit)), " MiB that there are",
        o.memory_limit.empty() ? " (--memory-limit sets another limit)" : "",

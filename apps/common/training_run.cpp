@@ -107,20 +107,28 @@ void take_precision(nn::Module& model, const TrainingOptions& o) {
   if (o.main_gradients == "on") train::use_main_gradients(model);
 }
 
+namespace {
+
 /// So that numbers are not rounded by the draws that have made weights and dropout.
-constexpr uint64_t rounding_seed = 0x726f756e64696e67;
+uint64_t rounding_seed(const TrainingOptions& o) { return uint64_t(o.seed) ^ 0x726f756e64696e67; }
+
+optim::Master master_of(const std::string& name) {
+  return name == "split"        ? optim::Master::split
+         : name == "stochastic" ? optim::Master::stochastic
+                                : optim::Master::f32;
+}
+
+}  // namespace
 
 void set_storage(optim::AdamWOptions& adamw, const std::string& master, const std::string& moments) {
-  adamw.master = master == "split"        ? optim::Master::split
-                 : master == "stochastic" ? optim::Master::stochastic
-                                          : optim::Master::f32;
+  adamw.master = master_of(master);
   adamw.moments = moments == "bf16" ? DType::bf16 : moments == "u8" ? DType::u8 : DType::f32;
 }
 
 namespace {
 
 optim::AdamWOptions adamw_options(const TrainingOptions& o) {
-  optim::AdamWOptions adamw{.beta1 = o.beta1, .beta2 = o.beta2, .seed = uint64_t(o.seed) ^ rounding_seed};
+  optim::AdamWOptions adamw{.beta1 = o.beta1, .beta2 = o.beta2, .seed = rounding_seed(o)};
   set_storage(adamw, o.master, o.moments);
   return adamw;
 }
@@ -143,7 +151,9 @@ std::unique_ptr<optim::AdamW> make_adamw(distributed::DataParallel& parallel,
 
 std::unique_ptr<optim::Sgd> make_sgd(distributed::DataParallel& parallel,
                                      std::vector<optim::ParameterGroup> groups, const TrainingOptions& o,
-                                     const optim::SgdOptions& sgd) {
+                                     optim::SgdOptions sgd) {
+  sgd.master = master_of(o.master);
+  sgd.seed = rounding_seed(o);
   return std::make_unique<distributed::ShardedSgd>(
       parallel, std::move(groups), distributed::ShardedSgdOptions{.stage = o.zero, .sgd = sgd});
 }

@@ -48,10 +48,10 @@ void set_storage(optim::AdamWOptions& adamw, const std::string& master, const st
 std::unique_ptr<optim::AdamW> make_adamw(distributed::DataParallel& parallel,
                                          std::vector<optim::ParameterGroup> groups,
                                          const TrainingOptions& options);
-/// Sgd, shared likewise.
+/// Sgd, which keeps weights of 16 bits likewise, and is shared likewise.
 std::unique_ptr<optim::Sgd> make_sgd(distributed::DataParallel& parallel,
                                      std::vector<optim::ParameterGroup> groups,
-                                     const TrainingOptions& options, const optim::SgdOptions& sgd);
+                                     const TrainingOptions& options, optim::SgdOptions sgd);
 /// Averages of the weights that `parallel` trains, as they are now; null if the decay is 0. All ranks call it.
 std::unique_ptr<optim::Ema> make_averages(distributed::DataParallel& parallel, double decay);
 

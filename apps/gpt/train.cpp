@@ -108,14 +108,8 @@ LeastBytes least_bytes(const TrainCommand& c) {
   return bytes;
 }
 
-int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptScope& interrupts) {
-  check_numbers(c);
-  Device device = apply_training_options(c);
-  const train::PrecisionScope precision = precision_scope(c, device);
-  std::string& folder = c.trainer.run_folder;
-  std::optional<train::RunLock> lock = check_folder(c);
-  bool goes_on = c.trainer.resume && train::has_checkpoint(folder);
-
+// The text, and what only it tells of the options. They have its vocabulary from then on.
+Corpus corpus_of(TrainCommand& c, bool goes_on, distributed::ProcessGroup& group) {
   Corpus corpus = load_corpus(c.data, known_tokenizer(c, goes_on));
   if (group.size() > 1)
     check_same_run(group, c, data_record(corpus), {"--data", "--val-data", "--vocab", "--merges"});
@@ -124,60 +118,97 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   check(c.data.vocab_size == 0 || c.data.vocab_size >= corpus.vocab_size, "--vocab-size ", c.data.vocab_size,
         ": the data has ", corpus.vocab_size, " tokens");
   c.gpt.vocab_size = corpus.vocab_size;
+  return corpus;
+}
+
+// The model of a run and what trains it. The corpus must outlive it.
+struct Training {
+  Training(const TrainCommand& c, const Corpus& the_corpus, Device the_device, bool goes_on,
+           distributed::ProcessGroup& group)
+      : corpus(the_corpus),
+        device(the_device),
+        model(c.model_options(), device),
+        parallel(module_at_the_start(c, goes_on), group, buckets_of(c)),
+        optimizer(make_adamw(
+            parallel, optim::decay_matrices(model.module(), c.trainer.schedule.lr, c.weight_decay), c)),
+        crops(train::under_option("--context and --data", [&] {
+          return io::RandomCrops(*corpus.train, c.gpt.context, uint64_t(c.seed));
+        })) {
+    set_sums(parallel, c);
+    ema = make_averages(parallel, c.ema);
+  }
+
+  Tensor loss(int64_t step, int64_t first_row, int64_t rows) {
+    io::TokenBatch batch = crops.batch(step, first_row, rows);
+    return cross_entropy(model(batch.tokens.to(device)), batch.targets.to(device));
+  }
+
+  const Corpus& corpus;
+  const Device device;
+  const LanguageModel model;
+  distributed::DataParallel parallel;
+  std::unique_ptr<optim::AdamW> optimizer;
+  std::unique_ptr<optim::Ema> ema{};
+  io::RandomCrops crops;
+
+ private:
+  // With the weights to start from, in the precision of the options.
+  nn::Module& module_at_the_start(const TrainCommand& c, bool goes_on) {
+    if (!c.init_from.empty() && !goes_on) start_from_weights(c, model, corpus);
+    take_precision(model.module(), c);
+    return model.module();
+  }
+};
+
+train::Task task_of(Training& t, const TrainCommand& c) {
+  train::Task task{.model = t.model.module(), .optimizer = *t.optimizer, .ema = t.ema.get()};
+  task.description = describe(c.model_options());
+  if (c.change) task.changeable = {"dropout"};
+  task.begin = [&](int64_t first_step) {
+    if (t.parallel.group().rank() == 0) keep_options(c, t.corpus, first_step);
+    print_header(c, t.model, t.corpus, first_step);
+  };
+  task.units_per_step = c.batch * c.trainer.accumulate * c.gpt.context;
+  task.loss = [&](int64_t step, int64_t micro) { return t.loss(step, micro * c.batch, c.batch); };
+  task.validation_loss = [&](bool whole) {
+    return evaluate(t.parallel, t.model, *t.corpus.validation,
+                    {.batch = c.batch, .batches = whole ? 0 : c.eval_batches});
+  };
+  task.sample = [&] {
+    GenerateOptions whole = c.generate;
+    whole.ignore_eos = true;  // what a young model takes for an end says little
+    return generate(t.model, t.corpus.tokenizer.get(), whole, 0);
+  };
+  return task;
+}
+
+int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptScope& interrupts) {
+  check_numbers(c);
+  Device device = apply_training_options(c);
+  const train::PrecisionScope precision = precision_scope(c, device);
+  std::string& folder = c.trainer.run_folder;
+  std::optional<train::RunLock> lock = check_folder(c);
+  bool goes_on = c.trainer.resume && train::has_checkpoint(folder);
+
+  const Corpus corpus = corpus_of(c, goes_on, group);
   c.gpt.recompute = parse_strategy(c.recompute);
   check_fits(c.model_options(), c.batch_auto ? 1 : c.batch, c.gpt.context, device, least_bytes(c));
   manual_seed(uint64_t(c.seed));
-  const LanguageModel model(c.model_options(), device);
-  nn::Module& module = model.module();
-  if (!c.init_from.empty() && !goes_on) start_from_weights(c, model, corpus);
-  take_precision(module, c);
-  distributed::DataParallel parallel(module, group, buckets_of(c));
-  set_sums(parallel, c);
-  const std::unique_ptr<optim::AdamW> optimizer =
-      make_adamw(parallel, optim::decay_matrices(module, c.trainer.schedule.lr, c.weight_decay), c);
-  const std::unique_ptr<optim::Ema> ema = make_averages(parallel, c.ema);
-  io::RandomCrops crops = train::under_option("--context and --data", [&] {
-    return io::RandomCrops(*corpus.train, c.gpt.context, uint64_t(c.seed));
-  });
-  report_memory(c, device, trained_model(model, *optimizer), group);
-  plan_for_budget(c, model.blocks(), *optimizer, group,
-                  [&] { return crops.batch(0, 0, c.batch).tokens.to(device); });
+  Training training(c, corpus, device, goes_on, group);
+  const auto trained = [&] { return trained_model(training.model, *training.optimizer); };
+  report_memory(c, device, trained(), group);
+  plan_for_budget(c, training.model.blocks(), *training.optimizer, group,
+                  [&] { return training.crops.batch(0, 0, c.batch).tokens.to(device); });
   interrupts.defer();
   std::optional<train::NewRunFolder> new_folder;
   if (!c.trainer.resume && group.rank() == 0) folder = new_folder.emplace(folder, "gpt", tell).path();
   record_calls(group, folder, c);
 
-  train::Task task{.model = module,
-                   .optimizer = *optimizer,
-                   .ema = ema.get(),
-                   .description = describe(c.model_options()),
-                   .changeable = c.change ? std::set<std::string>{"dropout"} : std::set<std::string>{},
-                   .begin =
-                       [&](int64_t first_step) {
-                         if (group.rank() == 0) keep_options(c, corpus, first_step);
-                         print_header(c, model, corpus, first_step);
-                       },
-                   .units_per_step = c.batch * c.trainer.accumulate * c.gpt.context,
-                   .loss =
-                       [&](int64_t step, int64_t micro) {
-                         io::TokenBatch batch = crops.batch(step, micro * c.batch, c.batch);
-                         return cross_entropy(model(batch.tokens.to(device)), batch.targets.to(device));
-                       },
-                   .validation_loss =
-                       [&](bool whole) {
-                         return evaluate(parallel, model, *corpus.validation,
-                                         {.batch = c.batch, .batches = whole ? 0 : c.eval_batches});
-                       },
-                   .sample =
-                       [&] {
-                         GenerateOptions whole = c.generate;
-                         whole.ignore_eos = true;  // what a young model takes for an end says little
-                         return generate(model, corpus.tokenizer.get(), whole, 0);
-                       }};
+  train::Task task = task_of(training, c);
   auto begin = std::chrono::steady_clock::now();
-  const train::TrainingResult result = with_memory_advice(
-      advice_case(c, device, group), [&] { return trained_model(model, *optimizer); },
-      [&] { return train::train(task, c.trainer, parallel); });
+  const train::TrainingResult result = with_memory_advice(advice_case(c, device, group), trained, [&] {
+    return train::train(task, c.trainer, training.parallel);
+  });
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return finish(c, result, seconds, "reprise-gpt",
                 fmt::format("validation loss {:.4f}", result.validation_loss));

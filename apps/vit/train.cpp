@@ -233,10 +233,8 @@ void check_optimizer(const TrainCommand& c) {
   const bool pure = train::is_pure(train::parse_precision(c.precision));
   check(c.optimizer != "lamb" || !pure, "--optimizer lamb keeps no master copies, which --precision ",
         c.precision, " needs; adamw and sgd do");
-  const bool is_adamw = c.optimizer == "adamw";
-  check(is_adamw || c.master == "f32", "--master ", c.master, " is for --optimizer adamw, not ", c.optimizer);
-  check(is_adamw || c.moments == "f32", "--moments ", c.moments, " is for --optimizer adamw, not ",
-        c.optimizer);
+  check(c.optimizer == "adamw" || c.moments == "f32", "--moments ", c.moments,
+        " is for --optimizer adamw, not ", c.optimizer);
   check(c.optimizer != "lamb" || c.zero == 0, "--zero ", c.zero,
         " is for --optimizer adamw and sgd, not lamb, which needs whole tensors");
 }

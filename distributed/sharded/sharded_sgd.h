@@ -20,7 +20,7 @@ class ShardedSgd final : public Sharded<optim::Sgd> {
   ShardedSgd(DataParallel& parallel, std::vector<optim::ParameterGroup> groups,
              const ShardedSgdOptions& options = {})
       : Sharded("ShardedSgd", parallel, std::move(groups), options.sgd, {options.stage, options.blocks},
-                /*keeps_digits=*/true) {}
+                options.sgd.master != optim::Master::stochastic) {}
 };
 
 }  // namespace reprise::distributed

@@ -59,6 +59,13 @@ struct AdamWStep {
   C one_minus_beta1_, one_minus_beta2_;
 };
 
+/// Of the update of a tensor, the optimizer's or its own one of this number.
+template <class Options>
+DrawSequence draws_of(const DrawPlace& place, const Options& options, int64_t step) {
+  return {options.seed, uint64_t(step - 1) * uint64_t(options.parameters) + uint64_t(place.parameter),
+          uint64_t(place.element)};
+}
+
 /// The draws of 8 W elements of each of a step's numbers, where it rounds at random.
 template <int W>
 struct Draws {
@@ -95,6 +102,10 @@ struct Parameter {
   using Half = std::conditional_t<S == Stored::f16_copy, Float16, BFloat16>;
   void *data, *beside;
 
+  template <class StepTensor>
+  static Parameter of(const StepTensor& t) {
+    return {t.parameter.data, S == Stored::split ? t.remainder.data : t.rounded.data};
+  }
   C* wide() const { return static_cast<C*>(data); }
   BFloat16* upper() const { return static_cast<BFloat16*>(data); }
   int16_t* rest() const { return static_cast<int16_t*>(beside); }
@@ -200,12 +211,9 @@ template <class C, Stored S, class M, class G>
 void adamw_piece(const AdamWTensor& tensor, const AdamWOptions& options, int64_t begin, int64_t end) {
   const int64_t count = step_of(tensor, options);
   const AdamWStep<C> step(tensor, options, count);
-  const Parameter<C, S> parameter{tensor.parameter.data,
-                                  S == Stored::split ? tensor.remainder.data : tensor.rounded.data};
+  const auto parameter = Parameter<C, S>::of(tensor);
   const G* gradient = static_cast<const G*>(tensor.gradient.data);
-  const DrawSequence sequence{
-      options.seed, uint64_t(count - 1) * uint64_t(options.parameters) + uint64_t(tensor.place.parameter),
-      uint64_t(tensor.place.element)};
+  const DrawSequence sequence = draws_of(tensor.place, options, count);
   simd::run([&]<int W>() {
     Draws<W> draws{sequence, {}};
     if constexpr (std::is_same_v<M, uint8_t>) {
@@ -238,23 +246,27 @@ void sgd_piece(const SgdTensor& tensor, const SgdOptions& options, int64_t begin
   C scale = C(options.gradient_scale), decay = C(tensor.weight_decay);
   C lr = C(lr_of(tensor.lr, options.in_memory));
   C momentum = C(options.momentum);
-  const Parameter<C, S> parameter{tensor.parameter.data, tensor.rounded.data};
+  const auto parameter = Parameter<C, S>::of(tensor);
   C* velocity = static_cast<C*>(tensor.velocity.data);
   const G* gradient = static_cast<const G*>(tensor.gradient.data);
   simd::run([&]<int W>() {
     constexpr int L = simd::lanes_of<C, W>;
-    for_each_vector<L>(end - begin, [&](int64_t j, int64_t left) {
-      int64_t i = begin + j;
-      auto p = parameter.template load<L>(i, left);
-      auto g = simd::load_row<C, L>(gradient + i, left) * scale + decay * p;
-      if (velocity) {
-        auto v = g;
-        if (!options.first_step) v += momentum * simd::load_row<C, L>(velocity + i, left);
-        simd::store_row<C, L>(velocity + i, v, left);
-        g = options.nesterov ? g + momentum * v : v;
-      }
-      parameter.template store<L>(i, decltype(p)(p - lr * g), left, nullptr, 0);
-    });
+    Draws<W> draws{draws_of(tensor.place, options, options.step), {}};
+    for (int64_t base = begin; base < end; base += draws.elements) {
+      if constexpr (S == Stored::random) draws.make(DrawsOf::parameter, base);
+      for_each_vector<L>(std::min<int64_t>(end - base, draws.elements), [&](int64_t at, int64_t left) {
+        const int64_t i = base + at;
+        auto p = parameter.template load<L>(i, left);
+        auto g = simd::load_row<C, L>(gradient + i, left) * scale + decay * p;
+        if (velocity) {
+          auto v = g;
+          if (!options.first_step) v += momentum * simd::load_row<C, L>(velocity + i, left);
+          simd::store_row<C, L>(velocity + i, v, left);
+          g = options.nesterov ? g + momentum * v : v;
+        }
+        parameter.template store<L>(i, decltype(p)(p - lr * g), left, draws, at);
+      });
+    }
   });
 }
 
@@ -263,6 +275,7 @@ template <class Options>
 bool read_numbers(Options& options) {
   const StepNumbers& numbers = options.in_memory;
   if (numbers.gradient_scale) options.gradient_scale = *numbers.gradient_scale.template as<double>();
+  if (numbers.step) options.step = *numbers.step.template as<int64_t>();
   return !numbers.skip || *numbers.skip.template as<int32_t>() == 0;
 }
 
@@ -270,7 +283,6 @@ void adamw_cpu(const Stream&, std::span<const AdamWTensor> tensors, const AdamWO
   check_adamw(tensors, given);
   AdamWOptions options = given;
   if (!read_numbers(options)) return;
-  if (options.in_memory.step) options.step = *options.in_memory.step.as<int64_t>();
   auto size = [&](size_t t) { return tensors[t].parameter.numel(); };
   for_each_piece(tensors.size(), size, [&](size_t t, int64_t, int64_t begin, int64_t end) {
     dispatch_adamw(tensors[t], [&]<class C, Stored S, class M, class G>() {
@@ -287,8 +299,7 @@ void sgd_cpu(const Stream&, std::span<const SgdTensor> tensors, const SgdOptions
   auto size = [&](size_t t) { return tensors[t].parameter.numel(); };
   for_each_piece(tensors.size(), size, [&](size_t t, int64_t, int64_t begin, int64_t end) {
     dispatch_stored(op, tensors[t], [&]<class C, Stored S, class G>() {
-      if constexpr (S != Stored::split && S != Stored::random)  // which check_sgd refuses
-        sgd_piece<C, S, G>(tensors[t], options, begin, end);
+      sgd_piece<C, S, G>(tensors[t], options, begin, end);
     });
   });
 }

@@ -58,6 +58,13 @@ Numbers numbers_of(const StepNumbers& numbers, double scale) {
           data_of<int64_t>(numbers.step), data_of<int32_t>(numbers.skip), scale};
 }
 
+/// Of update `step` of an entry's tensor.
+template <class Options, class Entry>
+__device__ __forceinline__ DrawSequence draws_of(const Options& options, int64_t step, const Entry& entry) {
+  const uint64_t offset = uint64_t(step - 1) * uint64_t(options.parameters) + uint64_t(entry.place);
+  return {options.seed, offset, entry.first};
+}
+
 struct AdamWRuleOptions {
   double beta1, beta2, eps;
   int64_t step;         ///< that was given
@@ -90,7 +97,6 @@ struct AdamWRule {
     const double bias1 = in_memory ? bias_of(options.beta1, step) : options.bias1;
     const double bias2 = in_memory ? bias_of(options.beta2, step) : options.bias2;
     const double lr = numbers.lr(entry.lr);
-    const uint64_t offset = uint64_t(step - 1) * uint64_t(options.parameters) + uint64_t(entry.place);
     return {C(numbers.scale()),
             C(options.beta1),
             C(1 - options.beta1),
@@ -100,7 +106,7 @@ struct AdamWRule {
             C(1 - lr * entry.weight_decay),
             C(lr / bias1),
             C(1 / sqrt(bias2)),
-            {options.seed, offset, entry.first}};
+            draws_of(options, step, entry)};
   }
   __device__ __forceinline__ void update(C (&x)[states], C g) const {
     auto& [p, m, v] = x;
@@ -115,6 +121,9 @@ struct AdamWRule {
 struct SgdRuleOptions {
   double momentum;
   bool nesterov, first_step;
+  int64_t step;   ///< that was given
+  uint64_t seed;  ///< of the draws
+  int64_t parameters;
 };
 
 /// g = scale g + decay p;  v = momentum v + g (g itself in the first step);  p = p - lr v (nesterov: g +
@@ -126,12 +135,13 @@ struct SgdRule {
   using Options = SgdRuleOptions;
   C gradient_scale, decay, lr, momentum;
   bool nesterov, first_step;
-  DrawSequence draws{};  // of nothing
+  DrawSequence draws;
 
   __device__ static SgdRule make(const Options& options, const Numbers& numbers,
                                  const StepEntry<states>& entry) {
-    return {C(numbers.scale()),  C(entry.weight_decay), C(numbers.lr(entry.lr)),
-            C(options.momentum), options.nesterov,      options.first_step};
+    const int64_t step = numbers.step ? *numbers.step : options.step;
+    return {C(numbers.scale()), C(entry.weight_decay), C(numbers.lr(entry.lr)),       C(options.momentum),
+            options.nesterov,   options.first_step,    draws_of(options, step, entry)};
   }
   __device__ __forceinline__ void update(C (&x)[states], C g) const {
     C& p = x[0];  // written out, as AdamW's
@@ -341,11 +351,16 @@ void launch_steps(const Stream& stream, const Tensors& tensors, const Options& o
   }
 }
 
+template <class StepTensor>
+void* beside(const StepTensor& t) {
+  return t.remainder ? t.remainder.data : t.rounded.data;
+}
+
 StepEntry<3> adamw_entry(const AdamWTensor& t) {
   return {{t.parameter.numel(), 0, int32_t(t.place.parameter)},
           {t.parameter.data, t.first_moment.data, t.second_moment.data},
           t.gradient.data,
-          t.remainder ? t.remainder.data : t.rounded.data,
+          beside(t),
           t.lr,
           t.weight_decay,
           data_of<int64_t>(t.updates),
@@ -410,18 +425,18 @@ void launch_sgd(const Stream& stream, const std::vector<SgdTensor>& tensors, con
       stream, tensors, rule, numbers,
       [](const SgdTensor& t) { return std::tuple(stored_as(t), t.gradient.dtype); },
       [](const SgdTensor& t, auto&& body) {
-        dispatch_stored("sgd", t, [&]<class C, Stored S, class G>() {
-          if constexpr (S != Stored::split && S != Stored::random)  // which check_sgd refuses
-            body.template operator()<C, S, C, G>();
-        });
+        dispatch_stored("sgd", t,
+                        [&]<class C, Stored S, class G>() { body.template operator()<C, S, C, G>(); });
       },
       [](const SgdTensor& t) {
-        StepEntry<RuleOf<float>::states> entry{{t.parameter.numel(), 0},
+        StepEntry<RuleOf<float>::states> entry{{t.parameter.numel(), 0, int32_t(t.place.parameter)},
                                                {t.parameter.data},
                                                t.gradient.data,
-                                               t.rounded.data,
+                                               beside(t),
                                                t.lr,
-                                               t.weight_decay};
+                                               t.weight_decay,
+                                               nullptr,
+                                               uint64_t(t.place.element)};
         if constexpr (RuleOf<float>::states == 2) entry.states[1] = t.velocity.data;
         return entry;
       });
@@ -429,7 +444,8 @@ void launch_sgd(const Stream& stream, const std::vector<SgdTensor>& tensors, con
 
 void sgd_cuda(const Stream& stream, std::span<const SgdTensor> tensors, const SgdOptions& options) {
   check_sgd(tensors, options);
-  const SgdRuleOptions rule{options.momentum, options.nesterov, options.first_step};
+  const SgdRuleOptions rule{options.momentum, options.nesterov, options.first_step,
+                            options.step,     options.seed,     options.parameters};
   const Numbers numbers = numbers_of(options.in_memory, options.gradient_scale);
   std::vector<SgdTensor> plain, running;
   for (const SgdTensor& tensor : tensors) (tensor.velocity ? running : plain).push_back(tensor);

@@ -67,14 +67,16 @@ struct AdamWOptions {
 /// The update takes m and v before they are rounded.
 extern Kernel<void(std::span<const AdamWTensor> tensors, const AdamWOptions& options)> adamw;
 
-/// One parameter and its velocity; all contiguous, of one size.
+/// One parameter and its velocity; all contiguous, of one size. Parameters are stored as an AdamWTensor's.
 struct SgdTensor {
   TensorView parameter;     ///< read and written
   TensorView gradient;      ///< of the dtypes of an AdamWTensor's
-  TensorView velocity;      ///< absent when momentum is 0
+  TensorView velocity;      ///< f32, or f64 of an f64 parameter; absent when momentum is 0
   double lr = 0;            ///< of this tensor's group
   double weight_decay = 0;  ///< coupled: added to the gradient
   TensorView rounded{};     ///< optional: as AdamW's
+  TensorView remainder{};   ///< optional: as AdamW's
+  DrawPlace place{};        ///< as AdamW's
 };
 
 /// The numbers of an update that all tensors share. What programs write is optim::SgdOptions.
@@ -83,7 +85,10 @@ struct SgdOptions {
   bool nesterov = false;      ///< the update looks ahead by the momentum (Sutskever et al. 2013)
   bool first_step = false;    ///< velocity starts as the gradient itself, as PyTorch does
   double gradient_scale = 1;  ///< gradients are multiplied by this first
-  StepNumbers in_memory{};    ///< its `step` is not used
+  StepNumbers in_memory{};    ///< in place of these, where they are given
+  int64_t step = 1;           ///< counts from 1: draws depend on it, nothing else does
+  uint64_t seed = 0;          ///< of the draws, see Note [Draws of an optimizer]
+  int64_t parameters = 1;     ///< of the optimizer, those without a gradient too
 };
 
 /// Stochastic gradient descent:

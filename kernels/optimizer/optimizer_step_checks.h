@@ -26,16 +26,10 @@ inline void check_tensor(const char* op, size_t t, const TensorView& parameter, 
   check(fits, op, ": gradient ", t, " is ", gradient.dtype, ", its parameter ", parameter.dtype);
 }
 
-/// Of a step that has no way to keep a parameter in 16 bits but a rounded copy.
-inline void check_wide(const char* op, size_t t, const TensorView& parameter) {
-  check(parameter.dtype == DType::f32 || parameter.dtype == DType::f64, op, ": parameter ", t,
-        " needs f32 or f64, is ", parameter.dtype);
-}
-
 inline void check_velocity(const char* op, size_t t, const TensorView& state, const TensorView& parameter) {
   check_state(op, t, "velocity", state, parameter);
-  check(state.dtype == parameter.dtype, op, ": velocity ", t, " is ", state.dtype, ", its parameter ",
-        parameter.dtype);
+  check(state.dtype == (parameter.dtype == DType::f64 ? DType::f64 : DType::f32), op, ": velocity ", t,
+        " is ", state.dtype, ", its parameter ", parameter.dtype);
 }
 
 inline void check_rounded(const char* op, size_t t, const TensorView& rounded, const TensorView& parameter,
@@ -62,9 +56,7 @@ template <class StepTensor>
 Stored stored_as(const StepTensor& t) {
   if (t.parameter.dtype != DType::bf16)
     return !t.rounded ? Stored::plain : t.rounded.dtype == DType::bf16 ? Stored::bf16_copy : Stored::f16_copy;
-  if constexpr (requires { t.remainder; })
-    if (t.remainder) return Stored::split;
-  return Stored::random;
+  return t.remainder ? Stored::split : Stored::random;
 }
 
 /// Calls body.operator()<C, S, G>() with the types that a step computes in, stores its parameter as, and has gradients
@@ -130,16 +122,22 @@ inline void check_numbers(const char* op, const StepNumbers& numbers) {
   check_scalar(op, "skip", numbers.skip, DType::i32);
 }
 
-inline void check_adamw_tensor(const char* op, size_t t, const AdamWTensor& tensor) {
+/// A parameter as it is stored, its gradient, and where its draws begin.
+template <class StepTensor>
+void check_stored(const char* op, size_t t, const StepTensor& tensor, int64_t parameters) {
   const TensorView &parameter = tensor.parameter, &remainder = tensor.remainder;
+  const DrawPlace& place = tensor.place;
+  check(place.parameter >= 0 && place.parameter < parameters, op, ": place ", t, " is ", place.parameter,
+        " of ", parameters, " parameters");
+  check(place.element >= 0 && place.element % kQuantizedBlock == 0, op, ": tensor ", t,
+        " begins with element ", place.element, " of its parameter, which is no multiple of ",
+        kQuantizedBlock);
   check_tensor(op, t, parameter, tensor.gradient);
   check(is_floating(parameter.dtype) && parameter.dtype != DType::f16, op, ": parameter ", t,
         " needs f32, f64 or bf16, is ", parameter.dtype);
   check(parameter.dtype != DType::bf16 || tensor.gradient.dtype != DType::f16, op, ": gradient ", t,
         " is f16, its parameter bf16");
   check_rounded(op, t, tensor.rounded, parameter, tensor.gradient);
-  check_moments(op, t, tensor);
-  check_scalar(op, "updates", tensor.updates, DType::i64);
   if (!remainder) return;
   Shape bytes = parameter.shape;
   bytes.push_back(2);
@@ -154,24 +152,19 @@ inline void check_adamw(std::span<const AdamWTensor> tensors, const AdamWOptions
   check(options.step >= 1, op, ": step is ", options.step, ", should be at least 1");
   check_numbers(op, options.in_memory);
   for (size_t t = 0; t < tensors.size(); ++t) {
-    check_adamw_tensor(op, t, tensors[t]);
-    const DrawPlace& place = tensors[t].place;
-    check(place.parameter >= 0 && place.parameter < options.parameters, op, ": place ", t, " is ",
-          place.parameter, " of ", options.parameters, " parameters");
-    check(place.element >= 0 && place.element % kQuantizedBlock == 0, op, ": tensor ", t,
-          " begins with element ", place.element, " of its parameter, which is no multiple of ",
-          kQuantizedBlock);
+    check_stored(op, t, tensors[t], options.parameters);
+    check_moments(op, t, tensors[t]);
+    check_scalar(op, "updates", tensors[t].updates, DType::i64);
   }
 }
 
 inline void check_sgd(std::span<const SgdTensor> tensors, const SgdOptions& options) {
   constexpr auto op = "sgd";
+  check(options.step >= 1, op, ": step is ", options.step, ", should be at least 1");
   check_numbers(op, options.in_memory);
   for (size_t t = 0; t < tensors.size(); ++t) {
     const SgdTensor& tensor = tensors[t];
-    check_tensor(op, t, tensor.parameter, tensor.gradient);
-    check_wide(op, t, tensor.parameter);
-    check_rounded(op, t, tensor.rounded, tensor.parameter, tensor.gradient);
+    check_stored(op, t, tensor, options.parameters);
     if (tensor.velocity) check_velocity(op, t, tensor.velocity, tensor.parameter);
     check(options.momentum == 0 || tensor.velocity || tensor.parameter.numel() == 0, op, ": momentum is ",
           options.momentum, ", but tensor ", t, " has no velocity");

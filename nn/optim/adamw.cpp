@@ -10,6 +10,7 @@
 #include "reprise/autograd/shadow_update.h"
 #include "reprise/kernels/optimizer/optimizer_step.h"
 #include "reprise/kernels/optimizer/quantized.h"
+#include "reprise/nn/optim/state_numbers.h"
 
 namespace reprise::optim {
 
@@ -23,7 +24,7 @@ AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamWOptions& options)
 AdamW::AdamW(Checked, std::vector<ParameterGroup> groups, const AdamWOptions& options)
     : GroupOptimizer(std::move(groups)),
       options_(options),
-      masters_(parameter_count()),
+      masters_(parameter_count(), options.master),
       updates_(parameter_count()) {
   check(options.beta1 >= 0 && options.beta1 < 1 && options.beta2 >= 0 && options.beta2 < 1,
         "AdamW: betas must be in [0, 1), got ", options.beta1, " and ", options.beta2);
@@ -31,10 +32,6 @@ AdamW::AdamW(Checked, std::vector<ParameterGroup> groups, const AdamWOptions& op
         "AdamW: eps must be a finite number of at least 0, got ", options.eps);
   check(options.moments == DType::f32 || options.moments == DType::bf16 || options.moments == DType::u8,
         "AdamW: moments must be f32, bf16 or u8, got ", options.moments);
-  for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
-    check(options.master == Master::f32 || parameter.dtype() != DType::f16, "AdamW: parameter ", place,
-          " is f16, of which only a master copy in f32 can be kept");
-  });
   add_state_lists();
 }
 
@@ -53,15 +50,7 @@ void AdamW::add_state_lists() {
     add_state({"first_moment_max", &first_largest_, of_blocks});
     add_state({"second_moment_max", &second_largest_, of_blocks});
   }
-  if (options_.master == Master::f32) add_state(list_of(masters_));
-  if (options_.master != Master::split) return;
-  add_state({"remainder", &remainder_, [this](const Tensor& parameter, const Shape& shape) {
-               std::optional<StateForm> form;
-               if (!is_split(parameter)) return form;
-               form = {DType::u8, shape};
-               form->shape.push_back(2);
-               return form;
-             }});
+  add_state("AdamW", masters_);
 }
 
 DType AdamW::moments_of(const Tensor& parameter) const {
@@ -70,26 +59,14 @@ DType AdamW::moments_of(const Tensor& parameter) const {
   return options_.moments == DType::u8 && small ? DType::f32 : options_.moments;
 }
 
-bool AdamW::is_split(const Tensor& parameter) const {
-  return options_.master == Master::split && parameter.dtype() == DType::bf16;
-}
-
 bool AdamW::draws() const { return options_.master == Master::stochastic || options_.moments != DType::f32; }
-
-Tensor AdamW::updated_copy(const Tensor& part, size_t place) const {
-  return options_.master == Master::f32 ? masters_.copy_of(part, place) : part;
-}
 
 void AdamW::make_state(const Tensor& parameter, size_t place) {
   auto zeros = [&](const Shape& shape, DType dtype) {
     return Tensor::zeros(shape, dtype, parameter.device());
   };
   const Shape shape = owned_part(parameter, place).shape();
-  if (is_split(parameter) && !remainder_[place].defined()) {  // it may have become one of 16 bits
-    Shape bytes = shape;
-    bytes.push_back(2);
-    remainder_[place] = zeros(bytes, DType::u8);
-  }
+  masters_.make_remainder(owned_part(parameter, place), place);  // it may have become one of 16 bits
   if (first_[place].defined()) return;
   Tensor first = zeros(shape, moments_of(parameter)), second = zeros(shape, first.dtype());
   if (first.dtype() == DType::u8) {
@@ -106,15 +83,16 @@ void AdamW::allocate_state() {
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
     make_state(parameter, place);
     const Tensor part = owned_part(parameter, place);
-    masters_.keep(part, place, updated_copy(part, place));
+    masters_.keep(part, place, masters_.copy_of(part, place));
   });
 }
 
 std::vector<WideParameter> AdamW::wide_parameters() {
   std::vector<WideParameter> all;
   for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
-    all.push_back({updated_copy(owned_part(parameter, place), place),
-                   is_split(parameter) ? remainder_[place] : Tensor()});
+    const Tensor part = owned_part(parameter, place);
+    all.push_back(
+        {masters_.copy_of(part, place), masters_.is_split(part) ? masters_.remainders[place] : Tensor()});
   });
   return all;
 }
@@ -128,7 +106,7 @@ AdamW::Targets AdamW::make_targets() {
     if (!parameter.grad().defined()) return;
     const Tensor gradient = targets.gradients[place] = owned_gradient(parameter, place);
     const Tensor part = targets.parts[place] = owned_part(parameter, place);
-    const Tensor copy = targets.copies[place] = updated_copy(part, place);
+    const Tensor copy = targets.copies[place] = masters_.copy_of(part, place);
     make_state(parameter, place);
     kernels::AdamWTensor& tensor = targets.tensors[place];
     tensor = {copy, gradient, first_[place], second_[place], rate_of(group), group.weight_decay};
@@ -137,7 +115,7 @@ AdamW::Targets AdamW::make_targets() {
     else if (const Tensor shadow = autograd::shadow_to_write(part);
              shadow.defined() && gradient.dtype() == DType::f32)
       tensor.rounded = shadow;
-    if (is_split(parameter)) tensor.remainder = remainder_[place];
+    if (masters_.is_split(part)) tensor.remainder = masters_.remainders[place];
     tensor.place = {int64_t(place), owned(parameter, place).begin};
     if (first_[place].dtype() == DType::u8) {
       tensor.first_largest = first_largest_[place];
@@ -224,30 +202,15 @@ nn::NamedTensors AdamW::counts() const {
   return all;
 }
 
-namespace {
-
-// Takes the numbers under `name` out of a state.
-std::vector<int64_t> take_numbers(nn::NamedTensors& state, const char* name, int64_t count,
-                                  const char* whose) {
-  auto found =
-      std::find_if(state.begin(), state.end(), [&](const auto& entry) { return entry.first == name; });
-  check(found != state.end() && found->second.defined() && found->second.dtype() == DType::i64 &&
-            found->second.shape() == Shape{count},
-        "AdamW: the state has no \"", name, "\" of its ", count, whose);
-  std::vector<int64_t> numbers = found->second.to_vector<int64_t>();
-  state.erase(found);
-  return numbers;
-}
-
-}  // namespace
-
 void AdamW::load_state_dict(const nn::NamedTensors& state) {
   nn::NamedTensors tensors = state;
-  std::vector<int64_t> updates = take_numbers(tensors, "updates", int64_t(updates_.size()), " parameters");
+  std::vector<int64_t> updates =
+      take_numbers("AdamW", tensors, "updates", int64_t(updates_.size()), " parameters");
   for (size_t place = 0; place < updates.size(); ++place)
     check(updates[place] >= 0 && updates[place] <= most_steps, "AdamW: the state has ", updates[place],
           " \"updates\" of parameter ", place);
-  const uint64_t seed = draws() ? uint64_t(take_numbers(tensors, "seed", 1, " draws")[0]) : options_.seed;
+  const uint64_t seed =
+      draws() ? uint64_t(take_numbers("AdamW", tensors, "seed", 1, " draws")[0]) : options_.seed;
   GroupOptimizer::load_state_dict(tensors);
   updates_ = std::move(updates);
   options_.seed = seed;

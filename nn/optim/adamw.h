@@ -69,17 +69,13 @@ class AdamW : public GroupOptimizer {
   std::vector<int64_t> updates() const;
   void make_state(const Tensor& parameter, size_t place);
   void add_state_lists();
-  bool is_split(const Tensor& parameter) const;
   DType moments_of(const Tensor& parameter) const;
-  /// What is updated: a part of a parameter, or its master copy.
-  Tensor updated_copy(const Tensor& part, size_t place) const;
   bool draws() const;
 
   AdamWOptions options_;
   TensorList first_, second_;                  // moments
   TensorList first_largest_, second_largest_;  // of their blocks, where they are u8
-  Masters masters_;                            // with Master::f32
-  TensorList remainder_;          // with Master::split, u8 (shape, 2): the lower halves of bf16 parameters
+  Masters masters_;
   std::vector<int64_t> updates_;  // by place, for the bias correction: a parameter may miss steps
   Tensor counts_;  // these on the device, since the last step_if_finite; undefined: none since step
 };

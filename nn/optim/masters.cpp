@@ -6,7 +6,7 @@
 namespace reprise::optim {
 
 Tensor Masters::copy_of(const Tensor& parameter, size_t place) const {
-  if (size_of(parameter.dtype()) != 2) return parameter;
+  if (kind != Master::f32 || size_of(parameter.dtype()) != 2) return parameter;
   const Tensor& master = copies[place];
   if (master.defined() && parameter.version() == written_[place]) return master;
   NoGrad guard;
@@ -21,6 +21,13 @@ void Masters::keep(const Tensor& parameter, size_t place, const Tensor& copy) {
   if (copy.is_same(parameter)) return;
   copies[place] = copy;
   written_[place] = parameter.version();
+}
+
+void Masters::make_remainder(const Tensor& parameter, size_t place) {
+  if (!is_split(parameter) || remainders[place].defined()) return;
+  Shape bytes = parameter.shape();
+  bytes.push_back(2);
+  remainders[place] = Tensor::zeros(bytes, DType::u8, parameter.device());
 }
 
 }  // namespace reprise::optim

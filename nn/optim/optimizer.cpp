@@ -48,11 +48,24 @@ std::vector<ParameterGroup> GroupOptimizer::checked(const char* op, std::vector<
   return groups;
 }
 
-GroupOptimizer::StateList GroupOptimizer::list_of(Masters& masters) {
-  return {
-      "master", &masters.copies, [](const Tensor& parameter, const Shape& shape) {
-        return size_of(parameter.dtype()) == 2 ? std::optional(StateForm{DType::f32, shape}) : std::nullopt;
-      }};
+void GroupOptimizer::add_state(const char* op, Masters& masters) {
+  for_each([&](ParameterGroup&, Tensor& parameter, size_t place) {
+    check(masters.kind == Master::f32 || parameter.dtype() != DType::f16, op, ": parameter ", place,
+          " is f16, of which only a master copy in f32 can be kept");
+  });
+  if (masters.kind == Master::f32)
+    add_state({"master", &masters.copies, [](const Tensor& parameter, const Shape& shape) {
+                 return size_of(parameter.dtype()) == 2 ? std::optional(StateForm{DType::f32, shape})
+                                                        : std::nullopt;
+               }});
+  if (masters.kind != Master::split) return;
+  add_state({"remainder", &masters.remainders, [&masters](const Tensor& parameter, const Shape& shape) {
+               std::optional<StateForm> form;
+               if (!masters.is_split(parameter)) return form;
+               form = {DType::u8, shape};
+               form->shape.push_back(2);
+               return form;
+             }});
 }
 
 ElementRange GroupOptimizer::owned(const Tensor& parameter, size_t) const { return {0, parameter.numel()}; }
@@ -212,6 +225,11 @@ Tensor GroupOptimizer::one_if_finite(const Tensor& found) {
   if (!counted_.defined()) counted_ = Tensor::zeros({}, DType::i64, found.device());
   if (counted_.device() != found.device()) counted_ = counted_.to(found.device());  // as the parameters were
   return equal(found, Tensor::zeros({}, DType::i32, found.device())).to(DType::i64);
+}
+
+Tensor GroupOptimizer::update_number() const {
+  NoGrad guard;
+  return counted_ + scalar(double(steps_ + 1), DType::i64, counted_.device());
 }
 
 nn::NamedTensors GroupOptimizer::state_dict() const {

@@ -127,8 +127,9 @@ class GroupOptimizer : public Optimizer {
           return std::optional(StateForm{state_dtype(parameter), shape});
         };
   };
-  /// A copy in f32 of each parameter of 16 bits.
-  static StateList list_of(Masters& masters);
+  /// Makes what is kept of parameters of 16 bits part of the state: "master" or "remainder". Error naming `op` if it cannot be kept of
+  /// one of f16.
+  void add_state(const char* op, Masters& masters);
 
   /// Error if there is no parameter, or naming the place of one that is no leaf that requires a gradient, is not contiguous,
   /// is on another device than the first, or is there twice.
@@ -146,6 +147,7 @@ class GroupOptimizer : public Optimizer {
   /// 1 (i64) where `found` says that step_if_finite makes its update, else 0; and makes room to count it.
   Tensor one_if_finite(const Tensor& found);
   void count(const Tensor& one) { counted_.add_(one); }  ///< what `one_if_finite` gave
+  Tensor update_number() const;  ///< of the one that it counts, from 1, i64 on the device
   /// @{
   /// Calls body(group, parameter, place) for every parameter, in the order of the groups.
   template <class Body>

@@ -118,7 +118,7 @@ TEST(Kernel, RefusesEveryTensorThatIsElsewhere) {
   expect_device_checks("rms_norm", rms_norm, 8);
   expect_device_checks("rms_norm_backward", rms_norm_backward, 9);
   expect_device_checks("adamw", adamw, 2 * 9 + 4);
-  expect_device_checks("sgd", sgd, 2 * 4 + 4);
+  expect_device_checks("sgd", sgd, 2 * 5 + 4);
   expect_device_checks("lerp", lerp, 2 * 3 + 1);
   expect_device_checks("global_norm", global_norm, 2 + 1);
   expect_device_checks("check_finite", check_finite, 2 + 1);

@@ -80,6 +80,22 @@ TEST_F(Zero, WhatDoesNotFitIsRefused) {
                  {"--recompute auto:1GiB", "--zero 3", "name a strategy"});
 }
 
+// Steps are measured with gradients and weights whole, of which these ranks have a half each: what fits only so is warned of.
+TEST_F(Zero, WhatFitsOnlySharedIsTrained) {
+  auto with = [&](const std::string& out, const Arguments& more) {
+    Arguments all = {"train", "--data",         data,   "--out",     folder / out, "--layers",
+                     "8",     "--width",        "128",  "--context", "16",         "--batch",
+                     "1",     "--steps",        "2",    "--ranks",   "2",          "--accumulate",
+                     "2",     "--memory-limit", "19MiB"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const std::string text = testing::run(with("shared", {"--zero", "3"}));
+  EXPECT_NE(text.find("A step of 1, as if no rank shared it: "), std::string::npos) << text;
+  expect_refused(with("whole", {}),
+                 {"--batch 1: a step with --recompute none is predicted to take more than the 19.0 MiB"});
+}
+
 TEST_F(Zero, WireOf16BitsTrainsToOtherBits) {
   testing::run(arguments("one", {}));
   const std::string text = testing::run(arguments("two", {"--ranks", "2", "--wire", "bf16", "--zero", "1"}));

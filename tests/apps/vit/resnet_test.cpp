@@ -2,6 +2,9 @@
 // not in asan: VitResNet.ConvertsToTorchvisionsNames
 // labels: end-to-end
 #include "reprise/nn/models/resnet.h"
+
+#include <set>
+
 #include "reprise/autograd/ops.h"
 #include "reprise/data/datasets/idx_dataset.h"
 #include "reprise/data/datasets/subset.h"
@@ -104,6 +107,30 @@ TEST(VitResNet, TheRecipeIsSgdWithMomentum) {
   }
   for (const auto& [name, tensor] : model.state_dict())  // f32, in the same order but for the groups
     EXPECT_TRUE(is_close(weight_in(out, name), tensor.detach(), 1e-7)) << name;
+}
+
+// What is kept beside weights of 16 bits is the optimizer's, whichever it is.
+TEST(VitResNet, SgdKeepsTheDigitsThatMasterSays) {
+  TempFolder folder;
+  const std::string data = tiny_images(folder);
+  auto arguments = [&](const std::string& master) {
+    return resnet_arguments(data, folder / master, 2,
+                            {"--optimizer", "sgd", "--precision", "bf16-pure", "--master", master});
+  };
+  for (const auto& [master, kept] :
+       {std::pair("f32", "fc.weight:master"), {"split", "fc.weight:remainder"}, {"stochastic", "seed"}}) {
+    run_vit(arguments(master));
+    std::set<std::string> names;
+    for (const auto& [name, x] : train::load_checkpoint(folder / master, true).optimizer) names.insert(name);
+    for (const char* name : {"fc.weight:master", "fc.weight:remainder", "seed"})
+      EXPECT_EQ(names.contains(name), std::string(name) == kept) << name << " of " << master;
+    EXPECT_TRUE(names.contains("fc.weight:velocity")) << master;
+    EXPECT_EQ(weight_in(folder / master, "fc.weight").dtype(), DType::bf16);
+  }
+  expect_vit_refused(
+      resnet_arguments(data, folder / "no", 1,
+                       {"--optimizer", "sgd", "--precision", "bf16-pure", "--moments", "bf16"}),
+      {"--moments bf16 is for --optimizer adamw, not sgd"});
 }
 
 TEST(VitResNet, GoesOnToTheSameBitsStatisticsAndAverages) {

@@ -1,5 +1,6 @@
 // Ranks that each run what they like see the weights, or the averages, that one process sees, a block at a time.
 // labels: concurrency
+// slow in tsan
 #include "reprise/distributed/sharded/evaluated_weights.h"
 
 #include <gtest/gtest.h>

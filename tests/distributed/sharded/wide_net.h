@@ -62,7 +62,19 @@ inline std::vector<ShardedCase> sharded_cases() {
       {"sgd", DType::f32, false, {}, 0, optim::SgdOptions{}},
       {"sgd with momentum", bf16, false, {}, 0, optim::SgdOptions{.momentum = 0.9}},
       {"sgd, nesterov, pure bf16", bf16, true, {}, 0, optim::SgdOptions{.momentum = 0.9, .nesterov = true}},
-      {"sgd, pure f16 with a scale", f16, true, {}, 1024, optim::SgdOptions{.momentum = 0.5}}};
+      {"sgd, pure f16 with a scale", f16, true, {}, 1024, optim::SgdOptions{.momentum = 0.5}},
+      {"sgd, pure bf16, split",
+       bf16,
+       true,
+       {},
+       0,
+       optim::SgdOptions{.momentum = 0.9, .master = Master::split}},
+      {"sgd, pure bf16, stochastic, with a scale",
+       bf16,
+       true,
+       {},
+       1024,
+       optim::SgdOptions{.master = Master::stochastic, .seed = 7}}};
 }
 
 /// Of a test: its letters and digits.

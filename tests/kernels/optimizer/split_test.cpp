@@ -106,6 +106,28 @@ TEST(Split, IsTheF32Master) {
   several_pieces.compare(3);
 }
 
+// The first moments stand for velocities.
+TEST(Split, IsTheF32MasterOfSgd) {
+  for (const Shape& shape : {Shape{3, 7}, Shape{5, kOptimizerPiece - 705}})
+    for (DType of_gradient : {DType::f32, DType::bf16})
+      for (const double momentum : {0.0, 0.9}) {
+        Twins twins(shape, of_gradient, Layout::contiguous);
+        for (int64_t count = 1; count <= 5; ++count) {
+          twins.gradient.randomize(uint64_t(count));
+          auto velocity = [&](const Array& of) { return momentum > 0 ? of.view() : TensorView(); };
+          std::vector<SgdTensor> whole = {
+              {twins.master.view(), twins.gradient.view(), velocity(twins.first), 1e-4, 0.1}};
+          std::vector<SgdTensor> halves = {
+              {twins.upper.view(), twins.gradient.view(), velocity(twins.first_of_split), 1e-4, 0.1}};
+          halves[0].remainder = twins.remainder.view();
+          const SgdOptions options{.momentum = momentum, .nesterov = true, .gradient_scale = 0.5};
+          run_kernel(sgd, whole, options);
+          run_kernel(sgd, halves, options);
+        }
+        twins.compare(5);
+      }
+}
+
 TEST(Split, RefusesARemainderThatDoesNotFit) {
   Twins twins({3, 5}, DType::f32, Layout::contiguous);
   Array wide({3, 5, 2}, DType::i32), flat({3, 5}, DType::u8);
@@ -118,6 +140,9 @@ TEST(Split, RefusesARemainderThatDoesNotFit) {
   EXPECT_NE(error(twins.upper.view(), wide).find("remainder 0 is i32"), std::string::npos);
   EXPECT_NE(error(twins.upper.view(), flat).find("needs u8(3, 5, 2)"), std::string::npos);
   EXPECT_NE(error(twins.master.view(), twins.remainder).find("its parameter is f32"), std::string::npos);
+  std::vector<SgdTensor> tensors = {{twins.upper.view(), twins.gradient.view(), twins.first.view(), 0, 0}};
+  tensors[0].remainder = flat.view();
+  EXPECT_NE(error_of(sgd, tensors, SgdOptions{}).find("sgd: remainder 0 is u8(3, 5)"), std::string::npos);
 }
 
 }  // namespace

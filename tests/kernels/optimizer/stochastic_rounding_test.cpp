@@ -106,6 +106,38 @@ TEST(StochasticRounding, OfParametersTakesTheDrawsOfElementParameterAndUpdate) {
   }
 }
 
+// The update is p - rate g, with a gradient of 1.
+TEST(StochasticRounding, OfSgdTakesTheSameDraws) {
+  for (int64_t step : {1, 4})
+    for (const bool in_memory : {false, true})
+      for (const bool has_velocity : {false, true}) {
+        Array number({1}, DType::i64);
+        number.fill_with([&](int64_t) { return double(step); });
+        std::deque<Case> cases;
+        std::vector<SgdTensor> tensors;
+        for (const auto& [shape, layout] : kCases) {
+          const int64_t place = int64_t(cases.size()) + 2;
+          const Case& c = cases.emplace_back(shape, DType::bf16, DType::f32, cases.size(), layout, false);
+          tensors.push_back({c.parameter.view(), c.gradient.view(),
+                             has_velocity ? c.second.view() : TensorView(), kRate, 0});
+          tensors.back().place = {place, 256 * place};
+        }
+        SgdOptions options{.momentum = has_velocity ? 0.5 : 0, .seed = kSeed, .parameters = 10};
+        in_memory ? void(options.in_memory.step = number.view()) : void(options.step = step);
+        run_kernel(sgd, tensors, options);
+        for (size_t c = 0; c < cases.size(); ++c) {
+          const std::vector<double> got = cases[c].parameter.values();
+          const uint64_t offset = uint64_t(step - 1) * 10 + c + 2;
+          for (size_t i = 0; i < got.size(); ++i) {
+            const uint32_t bits = bits_of(float(cases[c].before[i]) - float(kRate));
+            ASSERT_EQ(got[i], value_of(rounded_at_random(bits, expected_draw(0, offset, i + 256 * (c + 2)))))
+                << c << ' ' << i;
+          }
+          EXPECT_TRUE(cases[c].parameter.surroundings_untouched());
+        }
+      }
+}
+
 TEST(StochasticRounding, OfMomentsTakesDrawsOfTheirOwn) {
   for (DType dtype : {DType::f32, DType::bf16}) {
     Array updates({1}, DType::i64);

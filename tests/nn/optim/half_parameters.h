@@ -1,6 +1,8 @@
 // Parameters of 16 bits with made-up gradients, for tests of optimizers.
 #pragma once
 
+#include <bit>
+
 #include "reprise/nn/optim/optimizer.h"
 #include "reprise/tests/nn/optim/parameters.h"
 #include "reprise/tests/support/test_device.h"
@@ -33,6 +35,23 @@ inline TensorList copies_of(const TensorList& parameters) {
   TensorList copies;
   for (const Tensor& p : parameters) copies.push_back(p.detach().clone().set_requires_grad());
   return copies;
+}
+
+/// Of f32 elements.
+inline std::vector<uint32_t> bits_of(const Tensor& x) {
+  std::vector<uint32_t> bits;
+  for (const float number : x.to(Device()).to_vector<float>())
+    bits.push_back(std::bit_cast<uint32_t>(number));
+  return bits;
+}
+
+/// (p << 16) + r of each element of a split parameter.
+inline std::vector<uint32_t> joined_bits(const Tensor& parameter, const Tensor& remainder) {
+  std::vector<uint32_t> bits = bits_of(parameter.detach().to(DType::f32));
+  const std::vector<int64_t> bytes = remainder.to(Device()).to_vector<int64_t>();
+  for (size_t i = 0; i < bits.size(); ++i)
+    bits[i] += uint32_t(int32_t(int16_t(bytes[2 * i] + 256 * bytes[2 * i + 1])));
+  return bits;
 }
 
 /// Whether two optimizers have the same state, to the bit.

@@ -1,6 +1,4 @@
 // Optimizers of parameters of 16 bits: the lower half beside them, random rounding, moments in bf16.
-#include <bit>
-
 #include "reprise/autograd/ops.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/tests/nn/optim/half_parameters.h"
@@ -15,17 +13,6 @@ constexpr AdamWOptions kStochastic{.lr = 1e-3, .master = Master::stochastic, .se
 constexpr AdamWOptions kSmall{.lr = 1e-3, .master = Master::stochastic, .moments = DType::bf16, .seed = 5};
 constexpr AdamWOptions kSmallMoments{.lr = 1e-3, .moments = DType::bf16, .seed = 5};
 
-// (p << 16) + r of each element.
-std::vector<uint32_t> joined_bits(const Tensor& parameter, const Tensor& remainder) {
-  const std::vector<float> upper = parameter.detach().to(Device()).to_vector<float>();
-  const std::vector<int64_t> bytes = remainder.to(Device()).to_vector<int64_t>();
-  std::vector<uint32_t> bits;
-  for (size_t i = 0; i < upper.size(); ++i)
-    bits.push_back(std::bit_cast<uint32_t>(upper[i]) +
-                   uint32_t(int32_t(int16_t(bytes[2 * i] + 256 * bytes[2 * i + 1]))));
-  return bits;
-}
-
 TEST(StoredHalves, OfASplitParameterAreTheMasterCopyOfOtherwiseEqualTraining) {
   TensorList whole = half_parameters(DType::bf16), split = copies_of(whole);
   AdamW masters(whole, {.lr = 1e-4}), halves(split, kSplit);
@@ -38,10 +25,8 @@ TEST(StoredHalves, OfASplitParameterAreTheMasterCopyOfOtherwiseEqualTraining) {
   for (size_t p = 0; p < whole.size(); ++p) {
     const Tensor remainder = state_of(halves, std::to_string(p) + ".remainder");
     ASSERT_TRUE(remainder.defined());
-    std::vector<uint32_t> want;
-    for (float x : state_of(masters, std::to_string(p) + ".master").to(Device()).to_vector<float>())
-      want.push_back(std::bit_cast<uint32_t>(x));
-    EXPECT_EQ(joined_bits(split[p], remainder), want) << p;
+    EXPECT_EQ(joined_bits(split[p], remainder), bits_of(state_of(masters, std::to_string(p) + ".master")))
+        << p;
     EXPECT_FALSE(state_of(halves, std::to_string(p) + ".master").defined());
   }
 }
