@@ -110,6 +110,8 @@ void choose_batch_and_strategy(TrainingOptions& o, const TrainedModel& t, size_t
   const size_t windows = window_bytes(o, gradient_bytes(t.optimizer), group.device(), group.size()),
                room = nn::room_in(limit),
                most = given > 0 ? std::min(given - std::min(given, windows), room) : room;
+  check(given == 0 || given > windows, options, ": NCCL's windows alone take ", in_mib(double(windows)),
+        " MiB");
   const int64_t ranks = rank_count();
   const nn::TrainingStepCase step{.model = t.model,
                                   .loss = t.loss,

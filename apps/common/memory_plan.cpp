@@ -62,13 +62,20 @@ void report_memory(TrainingOptions& o, Device device, const TrainedModel& t,
     return choose_batch(o, t, *own, limit, group);
   }
   if (!own || (own->memory && own->memory->peak(o.batch) <= limit)) return;
-  if (shares)
-    return train::warn(
-        "warning: --batch {}: a step with --recompute {} would take more than the {} MiB that there are "
-        "without --zero {}; "
-        "what it takes with it is what reprise-recompute memory --ranks {} --zero {} predicts\n",
-        o.batch, o.recompute, in_mib(double(limit)), o.zero, group.size(), o.zero);
-  fail("--batch ", o.batch, ": a step with --recompute ", o.recompute, " is predicted to take more than the ",
+  const int64_t rows = o.batch * ranks_of_batch(o);  // as the user has named them
+  // At the most: stage 2 shares gradients, stage 3 weights too.
+  const double shared =
+      shares ? (sets * gradients + (o.zero == 3 ? weights : 0)) * (group.size() - 1) / group.size() : 0;
+  if (shares && own->memory && double(own->memory->peak(o.batch)) - shared <= double(limit)) {
+    if (is_first_rank())
+      train::warn(
+          "warning: --batch {}: without --zero {} a step with --recompute {} would take more than the {} MiB "
+          "that there are; "
+          "what it takes is what reprise-recompute memory --ranks {} --zero {} predicts\n",
+          rows, o.zero, o.recompute, in_mib(double(limit)), group.size(), o.zero);
+    return;
+  }
+  fail("--batch ", rows, ": a step with --recompute ", o.recompute, " is predicted to take more than the ",
        in_mib(double(limit)), " MiB that there are",
        o.memory_limit.empty() ? " (--memory-limit sets another limit)" : "",
        what_fits(measured, o.recompute, o.batch, t.smallest, limit, ranks_of_batch(o)));

@@ -1,6 +1,8 @@
 #include "reprise/apps/vit/attention_map.h"
 
 #include <cmath>
+#include <functional>
+#include <utility>
 
 #include "reprise/apps/common/training_run.h"
 #include "reprise/autograd/ops.h"
@@ -18,6 +20,17 @@ Tensor attention_of(nn::TransformerBlock& block, const Tensor& x) {
 
 Tensor identity(int64_t size, Device device) { return one_hot(arange(size, DType::i64, device), size); }
 
+// Removes a hook at its end, whatever was thrown: what it writes to is gone then.
+class HookScope {
+ public:
+  explicit HookScope(std::function<void()> remove) : remove_(std::move(remove)) {}
+  ~HookScope() { remove_(); }
+  HookScope(const HookScope&) = delete;
+
+ private:
+  std::function<void()> remove_;
+};
+
 }  // namespace
 
 AttentionMaps attention_maps(nn::Vit& model, const Tensor& images) {
@@ -26,12 +39,13 @@ AttentionMaps attention_maps(nn::Vit& model, const Tensor& images) {
   Tensor attention, rollout;       // (B, T, T)
   for (int64_t i = 0; i < model.blocks.size(); ++i) {
     auto& block = model.blocks.at<nn::TransformerBlock>(std::to_string(i));
-    const auto remove_hook = block.register_forward_pre_hook([&](const Tensor& given) {
-      attention = attention_of(block, given);
-      return Tensor();
-    });
-    x = block(x);
-    remove_hook();
+    {
+      const HookScope looks(block.register_forward_pre_hook([&](const Tensor& given) {
+        attention = attention_of(block, given);
+        return Tensor();
+      }));
+      x = block(x);
+    }
     Tensor mixed = (attention + identity(x.size(1), x.device())) * 0.5;
     rollout = rollout.defined() ? matmul(mixed, rollout) : mixed;
   }

@@ -1,5 +1,6 @@
 #include "reprise/distributed/data_parallel/scattered_weights.h"
 
+#include <algorithm>
 #include <limits>
 #include <tuple>
 
@@ -72,6 +73,10 @@ void ScatteredWeights::add_followers(nn::Module& model, TensorList followers) {
     std::vector<size_t>& places = unit.block.parameters;
     std::erase_if(places, [&](size_t i) { return !followers_.whole[i].defined(); });
     if (places.empty()) continue;
+    std::erase_if(unit.buckets, [&](size_t b) {
+      return std::ranges::none_of(buckets_[b].parameters,
+                                  [&](size_t i) { return followers_.whole[i].defined(); });
+    });
     TensorList tensors;
     for (const size_t i : places) tensors.push_back(followers_.whole[i]);
     std::tie(unit.block.name, unit.block.layer) = layer_with(model, tensors);
@@ -264,6 +269,8 @@ void ScatteredWeights::end_asking() {
     coming_.clear();
     coming_unit_.reset();
   }
+  const Unseen guard;
+  for (size_t u = 0; u < states_.size(); ++u) take_back(u);  // what was thrown in a block has left it whole
   last_.reset();
   asks_ = false;
   asked_parts_.clear();

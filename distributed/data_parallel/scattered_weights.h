@@ -75,6 +75,7 @@ class ScatteredWeights : public std::enable_shared_from_this<ScatteredWeights> {
   /// Gathers what others run, until all ranks have called it. Nothing outside of begin_asking and end_asking, or where all is held.
   void gather_for_others();
   void end_asking();
+  bool asks() const { return asks_; }  ///< whether it is between the two
 
   /// Takes all back: the shards will change. Error where all are held.
   void take_back_all(const char* why);

@@ -24,6 +24,7 @@ TensorList parts_of(DataParallel& parallel, const optim::Ema& ema) {
 
 EvaluatedWeights::EvaluatedWeights(DataParallel& parallel, const optim::Ema* ema) : parallel_(parallel) {
   ScatteredWeights* scattered = parallel.scattered_weights();
+  check(!scattered || !scattered->asks(), "EvaluatedWeights: there is one already");
   if (scattered) scattered->take_back_all("EvaluatedWeights");
   if (ema) averages_.emplace(*ema, averages_around_blocks(parallel, *ema));
   if (scattered) scattered->begin_asking(ema ? parts_of(parallel, *ema) : TensorList());

@@ -19,7 +19,7 @@ namespace reprise::distributed {
 class EvaluatedWeights {
  public:
   /// With `ema`, which follows these weights, the model has its averages; both outlive it. All ranks make it, and update nothing within.
-  /// Error within a WholeWeights. Before the next call of the group, and before it ends, all ranks call gather_for_others.
+  /// Error within a WholeWeights or another of its kind. Before the next call of the group, and before it ends, all ranks call gather_for_others.
   explicit EvaluatedWeights(DataParallel& parallel, const optim::Ema* ema = nullptr);
   ~EvaluatedWeights();
   EvaluatedWeights(const EvaluatedWeights&) = delete;

@@ -81,7 +81,9 @@ void scatter_averages(DataParallel& parallel, optim::Ema& ema) {
   if (!scattered) return;
   TensorList averages(parallel.leaves().size());
   for (size_t i = 0; i < averages.size(); ++i)
-    if (scattered->has(i)) averages[i] = ema.average_of(parallel.leaves()[i]);
+    if (scattered->has(i) && !ema.part_of(parallel.leaves()[i]).defined())
+      averages[i] = ema.average_of(parallel.leaves()[i]);
+  if (std::ranges::none_of(averages, &Tensor::defined)) return;  // they are already
   scattered->add_followers(parallel.model(), averages);
   for (size_t i = 0; i < averages.size(); ++i)
     if (averages[i].defined()) ema.keep_part(parallel.leaves()[i], scattered->part_of(averages[i])->elements);

@@ -48,6 +48,8 @@ nn::NamedTensors bucket_order(const distributed::DataParallel& parallel) {
 
 std::string restore_bucket_order(distributed::DataParallel& parallel, const nn::NamedTensors& saved) {
   if (parallel.bucket_options().order != distributed::BucketOrder::arrival) return "";
+  if (!parallel.arrival_order().empty()) return "";              // it was measured, or told, before
+  if (parallel.group().size() == 1 && saved.empty()) return "";  // nothing arrives
   const std::string why = misfit(parallel, saved);
   if (!why.empty()) return "Buckets: their order of arrival is measured again: " + why;
   const std::vector<int64_t> order = numbers_in(saved, "order");

@@ -17,9 +17,13 @@ std::vector<double> sums_of_batches(distributed::DataParallel& parallel, int64_t
     if (const int64_t batch = first + group.rank(); interrupted()) {
       mine[0] = 1;
     } else if (batch < batches) {
-      const std::vector<double> own = of_batch(batch);
-      invariant(own.size() == numbers, "sums_of_batches: ", own.size(), " numbers instead of ", numbers);
-      std::copy(own.begin(), own.end(), mine.begin() + 1);
+      try {
+        const std::vector<double> own = of_batch(batch);
+        invariant(own.size() == numbers, "sums_of_batches: ", own.size(), " numbers instead of ", numbers);
+        std::copy(own.begin(), own.end(), mine.begin() + 1);
+      } catch (const Interrupted&) {
+        mine[0] = 1;  // all stop together
+      }
     }
     distributed::gather_for_others(parallel);
     const std::vector<double> all = of_all_ranks(group, mine, "sums of held-out batches");

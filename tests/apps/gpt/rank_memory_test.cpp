@@ -65,6 +65,7 @@ TEST(RankMemory, BeyondOneProcess) {
   const double alone = most_resident(data, folder / "one", 1), rank = most_resident(data, folder / "two", 2);
   std::printf("one process %.1f MiB, a rank of two %.1f MiB\n", alone / mib, rank / mib);
   EXPECT_GT(alone, 4 * 4 * 10'000'000.0) << "weights, gradients and two moments";
+  EXPECT_GT(rank, alone / 2) << "a rank's own was read too";
   EXPECT_LT(rank - alone, 60 * mib);
 }
 

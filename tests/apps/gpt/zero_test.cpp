@@ -90,8 +90,16 @@ TEST_F(Zero, WhatFitsOnlySharedIsTrained) {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   };
-  const std::string text = testing::run(with("shared", {"--zero", "3"}));
-  EXPECT_NE(text.find("A step of 1, as if no rank shared it: "), std::string::npos) << text;
+  Program shared(with("shared", {"--zero", "3"}));
+  EXPECT_EQ(shared.wait(), 0) << shared.err();
+  EXPECT_NE(shared.out().find("A step of 1, as if no rank shared it: "), std::string::npos) << shared.out();
+  const std::string told = shared.err(),
+                    warning = "warning: --batch 1: without --zero 3 a step with --recompute none would";
+  EXPECT_NE(told.find(warning), std::string::npos) << told;
+  EXPECT_EQ(told.find(warning, told.find(warning) + 1), std::string::npos) << "by one rank: " << told;
+  // Activations are not shared.
+  expect_refused(with("large", {"--zero", "3", "--batch", "64"}),
+                 {"--batch 64: a step with --recompute none is predicted"});
   expect_refused(with("whole", {}),
                  {"--batch 1: a step with --recompute none is predicted to take more than the 19.0 MiB"});
 }

@@ -138,6 +138,31 @@ TEST(EvaluatedWeights, WholeAveragesAndWholeWeights) {
   });
 }
 
+// The block that one rank was in is whole there, with averages in it, when the look is over.
+TEST(EvaluatedWeights, WhatIsThrownWithinABlockLeavesWeightsAsTheyWere) {
+  const std::string weights = [&] {
+    const auto alone = ProcessGroup::alone();
+    TrainedRun run(*alone, 0, true);
+    run.step(2);
+    return run.weights();
+  }();
+  testing::expect_ranks_well(Ranks::threads, 2, [&](ProcessGroup& group) -> std::string {
+    TrainedRun run(group, 3, true);
+    {
+      const EvaluatedWeights evaluated(run.parallel, run.averages());
+      expect_error([&] { const EvaluatedWeights inner(run.parallel); },
+                   {"EvaluatedWeights: there is one already"});
+      if (group.rank() == 0) {
+        const nn::EvalScope scope(run.model);
+        EXPECT_THROW(run.model.at<nn::TransformerBlock>("h.2")(Tensor::zeros({1, 4, gpt.width + 1})), Error);
+      }
+      gather_for_others(run.parallel);
+    }
+    run.step(2);
+    return run.weights() == weights ? "" : "a look that failed has changed what follows";
+  });
+}
+
 // Where a rank fails, the others hear of it while they gather for it.
 TEST(EvaluatedWeights, AnErrorOnOneRankIsToldToAll) {
   for (const Ranks kind : testing::kinds_of_ranks()) {
