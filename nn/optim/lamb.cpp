@@ -62,7 +62,7 @@ void Lamb::update(const ParameterGroup& group, const Tensor& parameter, const Te
   const double correction1 = 1 - std::pow(options_.beta1, double(steps_));
   const double correction2 = 1 - std::pow(options_.beta2, double(steps_));
   Tensor direction = (first * (1 / correction1)) / (sqrt(second * (1 / correction2)) + options_.eps);
-  if (group.weight_decay > 0) {
+  if (group.weight_decay > 0 || group.decays) {
     direction.add_(parameter.detach(), group.weight_decay);
     Tensor weight_norm = norm_of(parameter.detach()), norm = norm_of(direction);
     direction = direction * trusted(weight_norm / norm, weight_norm, norm);

@@ -48,7 +48,7 @@ std::vector<size_t> Lars::step_temporaries() const {
 
 void Lars::update(const ParameterGroup& group, const Tensor& parameter, Tensor gradient, size_t place) {
   const double decay = group.weight_decay;
-  if (decay > 0) {
+  if (decay > 0 || group.decays) {
     Tensor p = parameter.detach(), weight_norm = norm_of(p), norm = norm_of(gradient);
     Tensor ratio = weight_norm * options_.trust / (norm + weight_norm * decay + options_.eps);
     gradient = (gradient + p * decay) * trusted(ratio, weight_norm, norm);

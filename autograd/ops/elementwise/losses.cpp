@@ -147,10 +147,12 @@ struct KlDiv : Function<KlDiv> {
   static constexpr uint32_t autocast_keeps = 0b11;  // both: 16 bits are read where they lie
   static constexpr OpCost cost = OpCost::pointwise();
   bool log_target_ = false;
+  DType of_q_ = DType::f32;
 
   Tensor forward(const Tensor& log_q, const Tensor& target, bool log_target) {
     log_target_ = log_target;
-    save(log_q, target);
+    of_q_ = log_q.dtype();
+    save(needs_grad(1) ? log_q : Tensor(), target);
     auto wide = [&](const Tensor& q, const Tensor& t) {
       return log_target_ ? exp(t) * difference(t, q) : t * (log_of(t) - q);
     };
@@ -167,7 +169,7 @@ struct KlDiv : Function<KlDiv> {
       return product(d, log_of(t) - q + where(t == 0, one * 0.0, one));
     };
     Tensor dq, dt;
-    if (needs_grad(0)) dq = reading_half(of_q, gradient_dtype(0, log_q.dtype()), dy[0], target);
+    if (needs_grad(0)) dq = reading_half(of_q, gradient_dtype(0, of_q_), dy[0], target);
     if (needs_grad(1)) dt = reading_half(of_target, gradient_dtype(1, target.dtype()), dy[0], log_q, target);
     return {dq, dt};
   }

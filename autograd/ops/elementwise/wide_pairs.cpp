@@ -23,7 +23,8 @@ struct WidePair : Function<WidePair<op>> {
   Tensor forward(const Tensor& a, const Tensor& b) {
     shape_a = a.shape(), shape_b = b.shape();
     if (op == BinaryOp::mul) this->save(a, b);
-    return run_binary(op, a, b, this->under_autocast() ? statistics_dtype(a) : a.dtype(), name);
+    const bool widens = this->under_autocast() && is_floating(a.dtype());
+    return run_binary(op, a, b, widens ? statistics_dtype(a) : a.dtype(), name);
   }
 
   TensorList backward(const TensorList& dy) {

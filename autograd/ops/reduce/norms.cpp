@@ -70,6 +70,9 @@ struct Norm : autograd::Function<Norm> {
 // An infinity is not subtracted from itself.
 Tensor finite_or_0(const Tensor& x) { return where(isfinite(x), x, like(x, 0)); }
 
+// The logarithm of a sum, which is not subtracted from numbers that are all -inf.
+Tensor or_0_of_none(const Tensor& y) { return where(equal(y, like(y, -INFINITY)), like(y, 0), y); }
+
 // log sum exp(x) over `dims`, which stay with size 1.
 struct LogSumExp : autograd::Function<LogSumExp> {
   static constexpr const char* name = "logsumexp";
@@ -95,11 +98,11 @@ struct LogSumExp : autograd::Function<LogSumExp> {
     const Tensor x = saved(0);
     if (autograd::grad_mode_enabled()) {
       auto wide = [&](const Tensor& d, const Tensor& at) {
-        return d * exp(at - finite_or_0(logsumexp(at, dims_, true)));
+        return d * exp(at - or_0_of_none(logsumexp(at, dims_, true)));
       };
       return {autograd::converted(autograd::in_f32(wide, dy[0], x), gradient_dtype(0, x.dtype()))};
     }
-    const Tensor shares = exponentials(x, finite_or_0(saved(1)));
+    const Tensor shares = exponentials(x, or_0_of_none(saved(1)));
     return {autograd::run_binary(kernels::BinaryOp::mul, dy[0], shares, gradient_dtype(0, x.dtype()), name)};
   }
 

@@ -34,7 +34,8 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double e
   auto wide = [&](const Tensor& x, const Tensor& y) {
     return sum(normalize(expand(x, shape), dim, 2, eps) * normalize(expand(y, shape), dim, 2, eps), {dim});
   };
-  return autograd::in_f32(wide, in[0], in[1]);
+  return cast(wide(autograd::widened(in[0]), autograd::widened(in[1])),
+              promote(in[0].dtype(), in[1].dtype()));
 }
 
 }  // namespace reprise

@@ -29,10 +29,11 @@ void check_attention(const char* name, const Shape& q, const Shape& kv, const At
 }
 
 TEST(Attention, PassesEveryCheckOfAnOp) {
-  check_attention("causal", {1, 2, 3, 3}, {1, 2, 3, 3}, {});
+  check_attention("causal", {1, 2, 3, 3}, {1, 2, 3, 3}, {.causal = true});
   check_attention("full, scaled", {1, 1, 3, 5}, {1, 1, 4, 5}, {.causal = false, .scale = 0.3});
-  check_attention("causal, more keys than queries", {1, 1, 2, 3}, {1, 1, 5, 3}, {});
+  check_attention("causal, more keys than queries", {1, 1, 2, 3}, {1, 1, 5, 3}, {.causal = true});
   check_attention("grouped heads", {1, 4, 2, 3}, {1, 2, 2, 3}, {});
+  check_attention("grouped heads, causal", {1, 4, 2, 3}, {1, 2, 2, 3}, {.causal = true});
 }
 
 TEST(Attention, OfLongSequencesIsExactAcrossThreads) {

@@ -135,10 +135,10 @@ TEST(AttentionWindow, IsTheMaskThatSaysSoKeyByKey) {
 // As long as the sequence it is attention without one, to the bit.
 TEST(AttentionWindow, CostsNothingWhereItHidesNothing) {
   const Tensor q = randn({1, 2, 7, 8}).to(test_device());
-  EXPECT_TRUE(
-      same_bits(masked_attention(q, q, q, Tensor(), {.causal = true, .window = 7}), attention(q, q, q)));
-  EXPECT_FALSE(
-      same_bits(masked_attention(q, q, q, Tensor(), {.causal = true, .window = 6}), attention(q, q, q)));
+  EXPECT_TRUE(same_bits(masked_attention(q, q, q, Tensor(), {.causal = true, .window = 7}),
+                        attention(q, q, q, {.causal = true})));
+  EXPECT_FALSE(same_bits(masked_attention(q, q, q, Tensor(), {.causal = true, .window = 6}),
+                         attention(q, q, q, {.causal = true})));
   EXPECT_TRUE(
       same_bits(masked_attention(q, q, q, Tensor(), {.window = 7}), attention(q, q, q, {.causal = false})));
   const int64_t endless = std::numeric_limits<int64_t>::max();

@@ -233,16 +233,17 @@ TEST(MaskedAttention, GivesAQueryThatSeesNothingNoGradient) {
 TEST(MaskedAttention, WithACausalMaskIsAttention) {
   const Tensor q = randn({2, 4, 7, 8}), k = randn({2, 2, 7, 8}), v = randn({2, 2, 7, 8});
   const Tensor causal = tril(ones({7, 7})) > 0;
-  EXPECT_TRUE(is_close(masked_attention(q, k, v, causal), attention(q, k, v), 1e-5));
-  EXPECT_TRUE(
-      is_close(masked_attention(q, k, v, causal, {.scale = 0.1}), attention(q, k, v, {.scale = 0.1}), 1e-5));
+  EXPECT_TRUE(is_close(masked_attention(q, k, v, causal), attention(q, k, v, {.causal = true}), 1e-5));
+  EXPECT_TRUE(is_close(masked_attention(q, k, v, causal, {.scale = 0.1}),
+                       attention(q, k, v, {.causal = true, .scale = 0.1}), 1e-5));
 }
 
 TEST(MaskedAttention, IsAttentionWithoutAMask) {
   manual_seed(8);
   const Tensor q = randn({2, 4, 5, 8}), k = randn({2, 2, 5, 8}), v = randn({2, 2, 5, 8});
   EXPECT_TRUE(same_bits(masked_attention(q, k, v, Tensor()), attention(q, k, v, {.causal = false})));
-  EXPECT_TRUE(same_bits(masked_attention(q, k, v, Tensor(), {.causal = true}), attention(q, k, v)));
+  EXPECT_TRUE(
+      same_bits(masked_attention(q, k, v, Tensor(), {.causal = true}), attention(q, k, v, {.causal = true})));
 }
 
 TEST(MaskedAttention, SaysWhatDoesNotFit) {

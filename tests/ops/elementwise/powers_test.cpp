@@ -207,6 +207,15 @@ TEST(Prod, GivesAZerosGradientToItAlone) {
 }
 
 // As PyTorch, and as `sum` here.
+TEST(Prod, OfIntegersIsTheirsInAScopeToo) {
+  const amp::Autocast scope(test_device(), DType::bf16);
+  for (DType dtype : {DType::i64, DType::i32, DType::u8, DType::boolean}) {
+    const Tensor y = prod(Tensor::from<int64_t>({1, 1, 1}, {3}).to(dtype).to(test_device()));
+    EXPECT_EQ(y.dtype(), DType::i64) << dtype;
+    EXPECT_EQ(y.item(), 1) << dtype;
+  }
+}
+
 TEST(Prod, OfIntegersAndMasksIsI64) {
   const std::vector<int64_t> values{3, 1, 200, 7, 250, 2};
   for (DType dtype : {DType::i64, DType::i32, DType::u8, DType::boolean}) {

@@ -1,6 +1,7 @@
 // Sums, means, variances, extrema over dimensions, against loops.
 #include <cmath>
 
+#include "reprise/autograd/engine.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/index/along_dim.h"
 #include "reprise/autograd/ops/reduce/var.h"
@@ -209,6 +210,10 @@ TEST(LogSumExp, HasAGradientAtInfinities) {
   };
   EXPECT_EQ(gradient({-INFINITY, 3}), (std::vector<double>{0, 1}));
   EXPECT_EQ(gradient({-INFINITY, -INFINITY}), (std::vector<double>{0, 0}));
+  EXPECT_EQ(gradient({INFINITY, 3})[1], 0);
+  for (const double share : gradient({NAN, 3})) EXPECT_TRUE(std::isnan(share)) << share;
+  const Tensor x = Tensor::from<double>({INFINITY, 3}, {2}).set_requires_grad();
+  EXPECT_EQ(grad({logsumexp(x)}, {x}, {.create_graph = true})[0].to_vector<double>()[1], 0);
 }
 
 TEST(LogSumExp, NeitherOverflowsNorLosesInfinities) {

@@ -55,6 +55,9 @@ TEST(CosineSimilarity, PassesEveryCheckOfAnOp) {
 TEST(CosineSimilarity, HasTheValuesOfAngles) {
   const Tensor a = Tensor::from<double>({1, 0, 2, 2, 0, 0}, {3, 2}), b = Tensor::from<double>({0, 3}, {2});
   EXPECT_TRUE(is_close(cosine_similarity(a, b, 1).to_vector<double>(), {0, std::sqrt(0.5), 0}, 1e-15));
+  for (const auto& [first, second] : {std::pair{DType::f32, DType::f64}, {DType::f64, DType::f32}})
+    EXPECT_EQ(cosine_similarity(a.to(first), b.to(second), 1).dtype(), DType::f64);
+  EXPECT_EQ(cosine_similarity(a.to(DType::bf16), b.to(DType::f32), 1).dtype(), DType::f32);
   expect_error([&] { cosine_similarity(a, ones({3}, DType::f64), 1); },
                {"cosine_similarity", "(3, 2)", "(3,)"});
 }
