@@ -213,7 +213,7 @@ TEST(LogSumExp, HasAGradientAtInfinities) {
   EXPECT_EQ(gradient({INFINITY, 3})[1], 0);
   for (const double share : gradient({NAN, 3})) EXPECT_TRUE(std::isnan(share)) << share;
   const Tensor x = Tensor::from<double>({INFINITY, 3}, {2}).set_requires_grad();
-  EXPECT_EQ(grad({logsumexp(x)}, {x}, {.create_graph = true})[0].to_vector<double>()[1], 0);
+  EXPECT_EQ(grad({logsumexp(x)}, {x}, {}, {.create_graph = true})[0].to_vector<double>()[1], 0);
 }
 
 TEST(LogSumExp, NeitherOverflowsNorLosesInfinities) {
