@@ -69,8 +69,7 @@ Tensor bernoulli(const Tensor& p, Generator* generator) {
   autograd::check_given("bernoulli", p);
   autograd::check_floating("bernoulli", p);
   NoGrad guard;
-  const DType drawn = p.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  return cast(less(rand(p.shape(), drawn, p.device(), generator), p), p.dtype());
+  return cast(less(rand(p.shape(), DType::f32, p.device(), generator), p), p.dtype());
 }
 
 Tensor multinomial(const Tensor& weights, int64_t count, const MultinomialOptions& options) {

@@ -31,7 +31,7 @@ Tensor randint_like(const Tensor& x, int64_t high, Generator* generator = nullpt
 Tensor randperm(int64_t count, Device device = {}, Generator* generator = nullptr);
 
 /// 1 with the probability that an element of p is, else 0: of p's dtype. Not differentiable. NaN, and what is less than 0, is
-/// never 1; what is more than 1 always. Probabilities are rounded up to multiples of 2^-24, of f64 of 2^-53.
+/// never 1; what is more than 1 always. Probabilities are rounded up to multiples of 2^-24.
 Tensor bernoulli(const Tensor& p, Generator* generator = nullptr);
 
 /// Options of `multinomial`.
