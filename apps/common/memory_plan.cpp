@@ -66,7 +66,8 @@ void report_memory(TrainingOptions& o, Device device, const TrainedModel& t,
   // At the most: stage 2 shares gradients, stage 3 weights too.
   const double shared =
       shares ? (sets * gradients + (o.zero == 3 ? weights : 0)) * (group.size() - 1) / group.size() : 0;
-  if (shares && own->memory && double(own->memory->peak(o.batch)) - shared <= double(limit)) {
+  const bool is_measured = own->memory.has_value();  // else even a step of the fewest rows took more
+  if (shares && (!is_measured || double(own->memory->peak(o.batch)) - shared <= double(limit))) {
     if (is_first_rank())
       train::warn(
           "warning: --batch {}: without --zero {} a step with --recompute {} would take more than the {} MiB "

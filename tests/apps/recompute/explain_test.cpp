@@ -78,7 +78,7 @@ TEST(Explain, KnowsHowTheStateIsKept) {
   EXPECT_NE(state_of({"--master", "split"}).find(mib(8 * parameters) + " f32"), std::string::npos);
   EXPECT_NE(state_of({"--master", "split"}).find(mib(2 * weights) + " "), std::string::npos);
   const std::string stochastic = state_of({"--master", "stochastic", "--moments", "bf16"});
-  EXPECT_NE(stochastic.find(mib(4 * weights) + " bf16"), std::string::npos) << stochastic;
+  EXPECT_NE(stochastic.find(mib(4 * parameters) + " bf16"), std::string::npos) << stochastic;
   const ProgramResult refused = run_recompute({"explain", "--model", "tiny", "--master", "split"});
   EXPECT_EQ(refused.code, 2);
   EXPECT_NE(refused.err.find("--master split is for --precision bf16-pure, not f32"), std::string::npos)
