@@ -385,8 +385,8 @@ void for_each_attribute(const CrossEntropyOptions& options, const auto& visit) {
   visit(options.ignore_index), visit(options.label_smoothing), visit(options.reduction), visit(options.out);
 }
 /// Softmax cross-entropy of logits (..., V) against class indices i64 or i32 (...), or against probabilities (..., V) of a
-/// floating dtype, which get no gradient and know no ignore_index. Against indices, logits of 16 bits are kept, for their
-/// gradient to be made and rounded once when the loss's is known; else the gradient is kept, made with the loss in one pass.
+/// floating dtype, which get no gradient and know no ignore_index. Logits of 16 bits (against probabilities those of
+/// f16) are kept, for their gradient to be made and rounded once when the loss's is known; else the gradient, made with the loss.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 /// Logits that the caller gives away, as `cross_entropy(model(x), targets)` does: if nothing else holds them,
 /// their gradient takes their memory.

@@ -7,7 +7,7 @@
 
 namespace reprise::autograd {
 
-/// The kernels' options; draws for the dropout. Error naming `op` unless dropout is in [0, 1).
+/// The kernels' options; draws for the dropout. Error naming `op` unless dropout is in [0, 1) and the scale finite.
 kernels::AttentionOptions kernel_options(const char* op, const AttentionOptions& options);
 
 /// What the kernels' dropout multiplies the probabilities (B, H, T, S) by; undefined if it drops nothing.
