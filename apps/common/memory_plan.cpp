@@ -71,8 +71,7 @@ void report_memory(TrainingOptions& o, Device device, const TrainedModel& t,
     if (is_first_rank())
       train::warn(
           "warning: --batch {}: without --zero {} a step with --recompute {} would take more than the {} MiB "
-          "that there are; "
-          "what it takes is what reprise-recompute memory --ranks {} --zero {} predicts\n",
+          "that there are; reprise-recompute memory --ranks {} --zero {} predicts what it takes\n",
           rows, o.zero, o.recompute, in_mib(double(limit)), group.size(), o.zero);
     return;
   }

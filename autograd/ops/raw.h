@@ -51,6 +51,14 @@ inline Shape with_width(const Tensor& x, int64_t width) {
   return shape;
 }
 
+/// x.shape() without the dimensions of the mask `reduced`.
+inline Shape without_reduced(const Tensor& x, unsigned reduced) {
+  Shape shape;
+  for (int d = 0; d < x.rank(); ++d)
+    if (!(reduced >> d & 1)) shape.push_back(x.shape()[d]);
+  return shape;
+}
+
 /// The dtype of row statistics: f64 for f64, else f32.
 inline DType statistics_dtype(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 

@@ -24,10 +24,7 @@ Tensor root(const Tensor& x) {
 // y, which was made of x over `dims`, without these.
 Tensor without_dims(const char* op, const Tensor& x, const Dims& dims, const Tensor& y) {
   const unsigned reduced = dims.empty() ? ~0u : dims_mask(dims, x.rank(), op);
-  Shape shape;
-  for (int d = 0; d < x.rank(); ++d)
-    if (!(reduced >> d & 1)) shape.push_back(x.size(d));
-  return reshape(y, shape);
+  return reshape(y, autograd::without_reduced(x, reduced));
 }
 
 // sqrt sum x^2 over `dims`, which stay with size 1. The gradient is dy x / y, and 0 where y is.

@@ -18,13 +18,6 @@ Shape reduced_shape(const Tensor& x, unsigned reduced) {
   return shape;
 }
 
-Shape without_reduced(const Tensor& x, unsigned reduced) {
-  Shape shape;
-  for (int d = 0; d < x.rank(); ++d)
-    if (!(reduced >> d & 1)) shape.push_back(x.shape()[d]);
-  return shape;
-}
-
 Tensor run_reduce(kernels::ReduceOp op, const Tensor& x, const Shape& kept, DType dtype) {
   Tensor y = Tensor::empty(kept, dtype, x.device());
   kernels::reduce(current_stream(x.device()), op, x, y);
@@ -75,7 +68,7 @@ Tensor apply_reduce(const char* op, const Tensor& x, const Dims& dims, bool keep
   autograd::check_given(op, x);
   const unsigned reduced = dims.empty() ? ~0u : dims_mask(dims, x.rank(), op);
   Tensor y = Op::apply(x, reduced_shape(x, reduced), more...);
-  return keep_dims ? y : reshape(y, without_reduced(x, reduced));
+  return keep_dims ? y : reshape(y, autograd::without_reduced(x, reduced));
 }
 
 // For the operations that are made of a mean; errors name `op`.
