@@ -1,7 +1,7 @@
 // One matrix multiply by all threads: C = epilogue(A B), (M, N) = (M, K) (K, N).
 //
-// The tiles of Note [Blocks] (blocks.h) are the tasks of the threads. The first thread that needs a piece of
-// A or B packs it for all; `PackedOperand` keeps count.
+// The tiles of Note [Blocks] (blocks.h), or strips of them, are the tasks of the threads. The first thread that needs a piece
+// of A or B packs it for all; `PackedOperand` keeps count. What one strip alone needs, its thread packs for itself.
 #pragma once
 
 #include <algorithm>
@@ -92,7 +92,7 @@ class PackedOperand {
 
 struct Workspace {
   PackedOperand a, b;
-  Scratch own_b;      ///< a piece of B that no other tile needs
+  Scratch own;        ///< what of A or B one strip alone needs
   Scratch sums;       ///< of the tiles that wait for the next round of K
   Scratch tile_sums;  ///< of the tile at hand
 };
@@ -129,56 +129,78 @@ class MatrixMultiply {
     int64_t m0, m, n0, n, k0, k;
   };
 
-  /// Panels side by side in a tile, and elements of what is packed for it, one panel of K deep.
-  int64_t panels_a() const { return blocks_.tile_m / blocks_.rows; }
-  int64_t panels_b() const { return blocks_.tile_n / blocks_.columns; }
-  int64_t packed_a() const { return panels_a() * Unit::panel_size(blocks_.rows, blocks_.k_panel); }
-  int64_t packed_b() const { return panels_b() * Unit::panel_size(blocks_.columns, blocks_.k_panel); }
+  /// An operand's panels, packed, of a tile one panel of K deep.
+  struct Side {
+    PackedOperand* shared;  ///< null: `memory` is of the strip at hand, its thread's own
+    Packed* memory;
+    int64_t panels, size;  ///< side by side, and their elements
+  };
+  Side side(PackedOperand* shared, int64_t tile, int64_t width) const {
+    const int64_t panels = tile / width;
+    return {shared, nullptr, panels, panels * Unit::panel_size(width, blocks_.k_panel)};
+  }
 
   void run_block(Workspace& space, const Block& block, int64_t rounds) {
     const int64_t tiles_m = ceil_div(block.m, blocks_.tile_m), tiles_n = ceil_div(block.n, blocks_.tile_n);
     const int64_t panels = std::max<int64_t>(1, ceil_div(block.k, blocks_.k_panel));
     const int64_t round = block.k0 / blocks_.k_round;
-    // A and B stay packed where the block before had the same rows or columns.
-    space.a.start(block.m0 * rounds + round, tiles_m * panels * panels_a());
-    space.b.start(block.n0 * rounds + round, tiles_n * panels * panels_b());
-    Packed* all_a = space.a.memory.ensure<Packed>(tiles_m * panels * packed_a());
-    // What one tile alone needs stays in its thread's cache.
-    const bool share_b = m_ > blocks_.tile_m;
-    Packed* all_b = share_b ? space.b.memory.ensure<Packed>(tiles_n * panels * packed_b()) : nullptr;
+    // Threads begin with tasks far apart: along the longer side, so that they pack what is theirs, and wait for each other
+    // in the smaller operand alone.
+    const bool by_rows = blocks_.by_rows;
+    const int64_t strips = by_rows ? tiles_m : tiles_n, across = by_rows ? tiles_n : tiles_m;
+    const bool whole_strips = across == 1 || strips >= Blocks::strips_per_thread * num_threads();
+    Side all_a = side(whole_strips && by_rows ? nullptr : &space.a, blocks_.tile_m, blocks_.rows);
+    Side all_b = side(whole_strips && !by_rows ? nullptr : &space.b, blocks_.tile_n, blocks_.columns);
+    auto start = [&](Side& side, int64_t first, int64_t tiles) {
+      if (!side.shared) return;
+      // What the block before had packed of the same rows or columns is there.
+      side.shared->start(first * rounds + round, tiles * panels * side.panels);
+      side.memory = side.shared->memory.template ensure<Packed>(tiles * panels * side.size);
+    };
+    start(all_a, block.m0, tiles_m);
+    start(all_b, block.n0, tiles_n);
     // With room for one vector more, which may be read past a tile's last sums.
     const int64_t tile_size = blocks_.tile_m * blocks_.tile_n + 16;
     // With several rounds along the sum, the sums of those before wait here.
     C* waiting = rounds > 1 ? space.sums.ensure<C>(tiles_m * tiles_n * tile_size) : nullptr;
-    // Threads begin with tasks far apart: along the longer side, so that they pack what is theirs, and wait for each other
-    // in the smaller operand alone.
-    const bool by_rows = tiles_m >= tiles_n;
-    auto task = [&](int64_t tile) {
+    auto task = [&](int64_t number) {
       [[maybe_unused]] typename Unit::Session session;
-      const int64_t i = by_rows ? tile / tiles_n : tile % tiles_m;
-      const int64_t j = by_rows ? tile % tiles_n : tile / tiles_m;
-      C* sums = workspace().tile_sums.template ensure<C>(tile_size);
-      for (int64_t panel = 0; panel < panels; ++panel) {
-        const int64_t tile_a = i * panels + panel, tile_b = j * panels + panel;
-        Packed* a = all_a + tile_a * packed_a();
-        Packed* b =
-            share_b ? all_b + tile_b * packed_b() : workspace().own_b.template ensure<Packed>(packed_b());
-        const PackRange rows = rows_of(block, i, panel), columns = columns_of(block, j, panel);
-        space.a.ensure(tile_a * panels_a(), ceil_div(rows.rows, blocks_.rows), [&](int64_t p) {
-          const PackRange range = panel_of(rows, blocks_.rows, p);
-          unit_.pack_a(a_, range, a + p * Unit::panel_size(blocks_.rows, range.k));
-        });
-        if (share_b)
-          space.b.ensure(tile_b * panels_b(), ceil_div(columns.rows, blocks_.columns), [&](int64_t p) {
-            const PackRange range = panel_of(columns, blocks_.columns, p);
-            unit_.pack_b(b_, range, b + p * Unit::panel_size(blocks_.columns, range.k));
-          });
-        else
-          unit_.pack_b(b_, columns, b);
-        multiply(block, i, j, panel, a, b, sums, waiting ? waiting + tile * tile_size : nullptr);
+      Side a = all_a, b = all_b;
+      for (Side* own : {&a, &b})
+        if (!own->shared) own->memory = workspace().own.template ensure<Packed>(panels * own->size);
+      const int64_t first = whole_strips ? number * across : number;
+      for (int64_t at = first; at < (whole_strips ? first + across : first + 1); ++at) {
+        const int64_t i = by_rows ? at / across : at % across, j = by_rows ? at % across : at / across;
+        multiply_tile(block, i, j, a, b, at > first, waiting ? waiting + at * tile_size : nullptr);
       }
     };
-    parallel_tasks(tiles_m * tiles_n, task);
+    parallel_tasks(whole_strips ? strips : strips * across, task);
+  }
+
+  /// All panels of K in the block for one tile. `again`: the strip's own operand is packed already.
+  void multiply_tile(const Block& block, int64_t i, int64_t j, const Side& side_a, const Side& side_b,
+                     bool again, C* waiting) const {
+    const int64_t panels = std::max<int64_t>(1, ceil_div(block.k, blocks_.k_panel));
+    C* sums = workspace().tile_sums.template ensure<C>(blocks_.tile_m * blocks_.tile_n + 16);
+    for (int64_t panel = 0; panel < panels; ++panel) {
+      auto packed = [&](const Side& side, int64_t tile, const PackRange& range, int64_t width,
+                        const auto& pack) {
+        const int64_t piece = side.shared ? tile * panels + panel : panel;
+        Packed* to = side.memory + piece * side.size;
+        if (side.shared)
+          side.shared->ensure(piece * side.panels, ceil_div(range.rows, width), [&](int64_t p) {
+            pack(panel_of(range, width, p), to + p * Unit::panel_size(width, range.k));
+          });
+        else if (!again)
+          pack(range, to);
+        return to;
+      };
+      const Packed* a = packed(side_a, i, rows_of(block, i, panel), blocks_.rows,
+                               [&](const PackRange& rows, Packed* to) { unit_.pack_a(a_, rows, to); });
+      const Packed* b = packed(side_b, j, columns_of(block, j, panel), blocks_.columns,
+                               [&](const PackRange& columns, Packed* to) { unit_.pack_b(b_, columns, to); });
+      multiply(block, i, j, panel, a, b, sums, waiting);
+    }
   }
 
   int64_t depth(const Block& block, int64_t panel) const {
