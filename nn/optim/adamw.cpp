@@ -204,11 +204,7 @@ nn::NamedTensors AdamW::counts() const {
 
 void AdamW::load_state_dict(const nn::NamedTensors& state) {
   nn::NamedTensors tensors = state;
-  std::vector<int64_t> updates =
-      take_numbers("AdamW", tensors, "updates", int64_t(updates_.size()), " parameters");
-  for (size_t place = 0; place < updates.size(); ++place)
-    check(updates[place] >= 0 && updates[place] <= most_steps, "AdamW: the state has ", updates[place],
-          " \"updates\" of parameter ", place);
+  std::vector<int64_t> updates = take_updates("AdamW", tensors, updates_.size(), most_steps);
   const uint64_t seed =
       draws() ? uint64_t(take_numbers("AdamW", tensors, "seed", 1, " draws")[0]) : options_.seed;
   GroupOptimizer::load_state_dict(tensors);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/nn/optim/state_numbers.h"
 #include "reprise/nn/optim/trust_ratio.h"
 
 namespace reprise::optim {
@@ -16,7 +17,7 @@ Lamb::Lamb(std::vector<ParameterGroup> groups, const LambOptions& options)
     : Lamb(Checked(), checked("Lamb", std::move(groups), options.lr, options.weight_decay), options) {}
 
 Lamb::Lamb(Checked, std::vector<ParameterGroup> groups, const LambOptions& options)
-    : GroupOptimizer(std::move(groups)), options_(options) {
+    : GroupOptimizer(std::move(groups)), options_(options), updates_(parameter_count()) {
   add_state({"first_moment", &first_});
   add_state({"second_moment", &second_});
   check(options.beta1 >= 0 && options.beta1 < 1 && options.beta2 >= 0 && options.beta2 < 1,
@@ -49,6 +50,19 @@ std::vector<size_t> Lamb::step_temporaries() const {
   return std::vector<size_t>(6, largest_parameter_bytes());
 }
 
+nn::NamedTensors Lamb::counts() const {
+  nn::NamedTensors all = GroupOptimizer::counts();
+  all.emplace_back("updates", Tensor::from(updates_, {int64_t(updates_.size())}));
+  return all;
+}
+
+void Lamb::load_state_dict(const nn::NamedTensors& state) {
+  nn::NamedTensors tensors = state;
+  std::vector<int64_t> updates = take_updates("Lamb", tensors, updates_.size(), most_steps);
+  GroupOptimizer::load_state_dict(tensors);
+  updates_ = std::move(updates);
+}
+
 void Lamb::update(const ParameterGroup& group, const Tensor& parameter, const Tensor& gradient,
                   size_t place) {
   Tensor& first = first_[place];
@@ -59,8 +73,9 @@ void Lamb::update(const ParameterGroup& group, const Tensor& parameter, const Te
   }
   first.mul_(options_.beta1).add_(gradient, 1 - options_.beta1);
   second.mul_(options_.beta2).add_(square(gradient), 1 - options_.beta2);
-  const double correction1 = 1 - std::pow(options_.beta1, double(steps_));
-  const double correction2 = 1 - std::pow(options_.beta2, double(steps_));
+  const double updates = double(++updates_[place]);
+  const double correction1 = 1 - std::pow(options_.beta1, updates);
+  const double correction2 = 1 - std::pow(options_.beta2, updates);
   Tensor direction = (first * (1 / correction1)) / (sqrt(second * (1 / correction2)) + options_.eps);
   if (group.weight_decay > 0 || group.decays) {
     direction.add_(parameter.detach(), group.weight_decay);

@@ -20,6 +20,7 @@ struct LambOptions {
 ///   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
 ///   u = (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps) + wd p
 ///   p = p - lr |p| / |u| u, with 1 for |p| / |u| where a norm is 0 or the tensor does not decay
+/// where t counts the updates of that parameter, as AdamW's: it may miss steps. timm's counts all steps.
 /// Parameters of f32 or f64; Error for others.
 class Lamb final : public GroupOptimizer {
  public:
@@ -36,6 +37,12 @@ class Lamb final : public GroupOptimizer {
   void allocate_state() override;
   /// Bytes that a step takes at once for a while: six tensors of the largest parameter's size.
   std::vector<size_t> step_temporaries() const override;
+  /// Copies values in. Error, and no change, if names, shapes or dtypes do not fit the parameters.
+  void load_state_dict(const nn::NamedTensors& state) override;
+
+ protected:
+  /// "steps", and the "updates" of each parameter.
+  nn::NamedTensors counts() const override;
 
  private:
   struct Checked {};  // the options fit the groups
@@ -43,7 +50,8 @@ class Lamb final : public GroupOptimizer {
   void update(const ParameterGroup& group, const Tensor& parameter, const Tensor& gradient, size_t place);
 
   LambOptions options_;
-  TensorList first_, second_;  // moments
+  TensorList first_, second_;     // moments
+  std::vector<int64_t> updates_;  // by place, for the bias correction
 };
 
 }  // namespace reprise::optim

@@ -22,4 +22,14 @@ inline std::vector<int64_t> take_numbers(const char* op, nn::NamedTensors& state
   return numbers;
 }
 
+/// Takes "updates", of each of `parameters`, out of a state. Error naming `op` if one is negative or above `most` too.
+inline std::vector<int64_t> take_updates(const char* op, nn::NamedTensors& state, size_t parameters,
+                                         int64_t most) {
+  std::vector<int64_t> updates = take_numbers(op, state, "updates", int64_t(parameters), " parameters");
+  for (size_t place = 0; place < parameters; ++place)
+    check(updates[place] >= 0 && updates[place] <= most, op, ": the state has ", updates[place],
+          " \"updates\" of parameter ", place);
+  return updates;
+}
+
 }  // namespace reprise::optim

@@ -260,6 +260,7 @@ void check_leaks(const OpCase& op) {
 }  // namespace
 
 void check_op(const OpCase& op) {
+  ASSERT_TRUE(op.composite || op.reference) << op.name << " is compared with nothing but itself";
   compare_everywhere(op);
   // Of the graph, whatever the device; in f64.
   if (test_device().is_cpu() && !op.dtypes) check_gradients_numerically(op);

@@ -38,8 +38,8 @@ struct OpCase {
 
   /// The same function from simpler ops, run in f64: the oracle of values and gradients.
   OpFunction composite{};
-  /// The forward values by plain loops, where there is no composite. Gradients then come from `fn` in f64,
-  /// which gradcheck proves.
+  /// The forward values by plain loops, where there is no composite: one of the two is needed. Gradients are then compared with those
+  /// of `fn` in f64, which gradcheck tests.
   std::function<std::vector<double>(const TensorList&)> reference{};
 
   /// Roundings, in units of the dtype's roundoff, that an element may see; more for long chains of ops.

@@ -55,12 +55,17 @@ struct FixedDraw {
     generator.set_state({11, 0});
     return {.causal = true, .dropout = 0.4, .generator = &generator};
   }
+  /// Factors of that draw for probabilities of `shape`.
+  static Tensor mask(const Shape& shape) {
+    Tensor factors = ones(shape, DType::f64);
+    kernels::dropout(current_stream({}), factors, 0.4, 11, 0, factors);
+    return factors;
+  }
 };
 
 TEST(Attention, WithDropoutAgreesWithTheCompositeUnderTheSameMask) {
   FixedDraw draw;
-  Tensor mask = ones({1, 2, 4, 4}, DType::f64);
-  kernels::dropout(current_stream({}), mask, 0.4, 11, 0, mask);
+  const Tensor mask = draw.mask({1, 2, 4, 4});
   check_op(OpCase{.name = "attention with dropout",
                   .inputs = {{{1, 2, 4, 3}}, {{1, 2, 4, 3}}, {{1, 2, 4, 3}}},
                   .fn = [&](const TensorList& in) { return attention(in[0], in[1], in[2], draw.options()); },
@@ -71,13 +76,13 @@ TEST(Attention, WithDropoutAgreesWithTheCompositeUnderTheSameMask) {
                   .roundings = kRoundings});
 }
 
-Tensor attention_of_parts(const Tensor& qkv, int64_t heads) {
+Tensor attention_of_parts(const Tensor& qkv, int64_t heads, const Tensor& mask = {}) {
   int64_t batch = qkv.size(0), length = qkv.size(1), width = qkv.size(2) / 3;
   auto part = [&](int64_t which) {
     Tensor slab = slice(qkv, 2, which * width, (which + 1) * width);
     return transpose(reshape(slab, {batch, length, heads, width / heads}), 1, 2);
   };
-  return reshape(transpose(composite::attention(part(0), part(1), part(2), {.causal = true}), 1, 2),
+  return reshape(transpose(composite::attention(part(0), part(1), part(2), {.causal = true}, mask), 1, 2),
                  {batch, length, width});
 }
 
@@ -105,9 +110,11 @@ TEST(PackedAttention, DropsTheSameProbabilitiesAsAttention) {
 
 TEST(PackedAttention, WithDropoutPassesEveryCheckOfAnOp) {
   FixedDraw draw;
+  const Tensor mask = draw.mask({1, 2, 3, 3});
   check_op(OpCase{.name = "packed_attention with dropout",
                   .inputs = {{{1, 3, 12}, -1, 1}},
                   .fn = [&](const TensorList& in) { return packed_attention(in[0], 2, draw.options()); },
+                  .composite = [&](const TensorList& in) { return attention_of_parts(in[0], 2, mask); },
                   .roundings = kRoundings});
 }
 

@@ -1,5 +1,6 @@
 // Maxima and means of windows against loops; tests/ops/golden_test.cpp compares them with PyTorch's.
 #include <algorithm>
+#include <numeric>
 
 #include "reprise/autograd/ops.h"
 #include "reprise/tests/support/op_case.h"
@@ -27,6 +28,8 @@ const Pool kPools[] = {
     {"rounded up and padded", {1, 1, 6, 5}, {2, 2}, {3, 4}, 1, {3, 2}, true},
 };
 
+const Pool kQuarters = {"quarters", {1, 1, 4, 4}, 2, 2, 0, {2, 2}};
+
 /// `value` of the pixels of each window, and of how many of its places lie in the image or its padding.
 std::vector<double> each_window(const Pool& pool, const Tensor& x, const auto& value) {
   const std::vector<double> pixels = x.to_vector<double>();
@@ -50,6 +53,10 @@ std::vector<double> each_window(const Pool& pool, const Tensor& x, const auto& v
   return y;
 }
 
+double max_of(const std::vector<double>& seen, int64_t) {
+  return *std::max_element(seen.begin(), seen.end());
+}
+
 TEST(MaxPool2d, PassesEveryCheckOfAnOp) {
   for (const Pool& pool : kPools)
     check_op(OpCase{.name = pool.name,
@@ -60,12 +67,7 @@ TEST(MaxPool2d, PassesEveryCheckOfAnOp) {
                               in[0], pool.kernel,
                               {.stride = pool.stride, .padding = pool.padding, .ceil_mode = pool.ceil_mode});
                         },
-                    .reference =
-                        [=](const TensorList& in) {
-                          return each_window(pool, in[0], [](const std::vector<double>& seen, int64_t) {
-                            return *std::max_element(seen.begin(), seen.end());
-                          });
-                        },
+                    .reference = [=](const TensorList& in) { return each_window(pool, in[0], max_of); },
                     .roundings = 4});  // gradients of a pixel that is the maximum of four windows
 }
 
@@ -73,6 +75,7 @@ TEST(MaxPool2d, OfManyImagesIsExactAcrossThreads) {
   check_op(OpCase{.name = "max_pool2d by its kernel's size",
                   .inputs = {{{1, 1, 4, 4}}},
                   .fn = [](const TensorList& in) { return max_pool2d(in[0], 2); },
+                  .reference = [](const TensorList& in) { return each_window(kQuarters, in[0], max_of); },
                   .empty_inputs = {{{0, 1, 4, 4}}},
                   .large_inputs = {{{3, 5, 64, 48}}}});
 }
@@ -80,6 +83,10 @@ TEST(MaxPool2d, OfManyImagesIsExactAcrossThreads) {
 TEST(MaxPool2d, SpreadsItsWindow) {
   Tensor x = reshape(arange(9, DType::f32), {1, 1, 3, 3});
   EXPECT_EQ(max_pool2d(x, 2, {.stride = 1, .dilation = 2}).to_vector<double>(), (std::vector<double>{8}));
+}
+
+double mean_of(const std::vector<double>& seen, int64_t places) {
+  return std::accumulate(seen.begin(), seen.end(), 0.0) / double(places);
 }
 
 TEST(AvgPool2d, PassesEveryCheckOfAnOp) {
@@ -99,9 +106,7 @@ TEST(AvgPool2d, PassesEveryCheckOfAnOp) {
                           [=](const TensorList& in) {
                             return each_window(
                                 pool, in[0], [=](const std::vector<double>& seen, int64_t places) {
-                                  double sum = 0;
-                                  for (double pixel : seen) sum += pixel;
-                                  return sum / (count_include_pad ? double(places) : double(seen.size()));
+                                  return mean_of(seen, count_include_pad ? places : int64_t(seen.size()));
                                 });
                           },
                       .roundings = 16});
@@ -111,6 +116,7 @@ TEST(AvgPool2d, OfManyImagesIsExactAcrossThreads) {
   check_op(OpCase{.name = "avg_pool2d by its kernel's size",
                   .inputs = {{{1, 1, 4, 4}}},
                   .fn = [](const TensorList& in) { return avg_pool2d(in[0], 2); },
+                  .reference = [](const TensorList& in) { return each_window(kQuarters, in[0], mean_of); },
                   .empty_inputs = {{{0, 1, 4, 4}}},
                   .large_inputs = {{{3, 5, 64, 48}}}});
 }

@@ -45,11 +45,13 @@ TEST(Matmul, PassesEveryCheckOfAnOp) {
 }
 
 TEST(Matmul, OfLargeMatricesIsExactAcrossThreadsAndOfEmptyOnesIsZero) {
-  check_op(OpCase{.name = "matmul",
-                  .inputs = {{{3, 5}}, {{5, 7}}},
-                  .fn = [](const TensorList& in) { return matmul(in[0], in[1]); },
-                  .empty_inputs = {{{3, 0}}, {{0, 7}}},
-                  .large_inputs = {{{201, 133}, -1, 1}, {{133, 157}, -1, 1}}});
+  check_op(OpCase{
+      .name = "matmul",
+      .inputs = {{{3, 5}}, {{5, 7}}},
+      .fn = [](const TensorList& in) { return matmul(in[0], in[1]); },
+      .composite = [](const TensorList& in) { return sum(unsqueeze(in[0], 2) * unsqueeze(in[1], 0), {1}); },
+      .empty_inputs = {{{3, 0}}, {{0, 7}}},
+      .large_inputs = {{{201, 133}, -1, 1}, {{133, 157}, -1, 1}}});
 }
 
 TEST(Matmul, TakesAVectorForARowOrAColumn) {

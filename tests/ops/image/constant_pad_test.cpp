@@ -63,6 +63,10 @@ TEST(ConstantPad, PassesEveryCheckOfAnOp) {
                       [](const TensorList& in) {
                         return constant_pad(in[0], {-1, 2, 1, 0});
                       },
+                  .reference =
+                      [](const TensorList& in) {
+                        return padded(in[0], {-1, 2, 1, 0}, 0);
+                      },
                   .empty_inputs = {{{0, 3}}},
                   .large_inputs = {{{701, 307}}}});
 }

@@ -83,16 +83,15 @@ TEST(Interpolate, PassesEveryCheckOfAnOp) {
 }
 
 TEST(Interpolate, OfManyImagesIsExactAcrossThreads) {
-  check_op(
-      OpCase{.name = "bicubic",
-             .inputs = {{{1, 1, 4, 4}}},
-             .fn =
-                 [](const TensorList& in) {
-                   return interpolate(in[0], {33, 70}, {.mode = Interpolation::bicubic, .antialias = true});
-                 },
-             .roundings = 24,
-             .empty_inputs = {{{0, 1, 4, 4}}},
-             .large_inputs = {{{3, 5, 64, 48}}}});
+  constexpr Size2 size{33, 70};
+  const InterpolateOptions options{.mode = Interpolation::bicubic, .antialias = true};
+  check_op(OpCase{.name = "bicubic",
+                  .inputs = {{{1, 1, 4, 4}}},
+                  .fn = [&](const TensorList& in) { return interpolate(in[0], size, options); },
+                  .reference = [&](const TensorList& in) { return interpolated(in[0], size, options); },
+                  .roundings = 64,
+                  .empty_inputs = {{{0, 1, 4, 4}}},
+                  .large_inputs = {{{3, 5, 64, 48}}}});
 }
 
 TEST(Interpolate, RefusesWhatDoesNotFit) {

@@ -47,6 +47,8 @@ TEST(Pad, OfManyImagesIsExactAcrossThreads) {
         OpCase{.name = detail::join("pad, mode ", int(mode)),
                .inputs = {{{1, 2, 2}}},
                .fn = [=](const TensorList& in) { return pad(in[0], {.top = 1, .right = 1, .mode = mode}); },
+               .reference =
+                   [=](const TensorList& in) { return padded(in[0], {.top = 1, .right = 1, .mode = mode}); },
                .empty_inputs = {{{0, 2, 2}}},
                .large_inputs = {{{7, 64, 97}}}});
 }

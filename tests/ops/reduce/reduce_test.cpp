@@ -106,6 +106,11 @@ TEST(Sum, OfLargeTensorsIsExactAcrossThreadsAndOfNothingIsZero) {
   check_op(OpCase{.name = "sum",
                   .inputs = {{{2, 3}}},
                   .fn = [](const TensorList& in) { return sum(in[0], {0}); },
+                  .reference =
+                      [](const TensorList& in) {
+                        const std::vector<double> x = in[0].to_vector<double>();
+                        return std::vector<double>{x[0] + x[3], x[1] + x[4], x[2] + x[5]};
+                      },
                   .empty_inputs = {{{0, 3}}},
                   .large_inputs = {{{701, 307}}}});
 }
@@ -139,7 +144,15 @@ TEST(SumTo, PassesEveryCheckOfAnOp) {
   for (const Shape& shape : {Shape{2, 3, 5}, Shape{3, 5}, Shape{3, 1}, Shape{1, 1, 5}, Shape{1}, Shape{}})
     check_op(OpCase{.name = detail::join("sum_to ", shape),
                     .inputs = {{{2, 3, 5}}},
-                    .fn = [&](const TensorList& in) { return sum_to(in[0] * 1.0, shape); }});
+                    .fn = [&](const TensorList& in) { return sum_to(in[0] * 1.0, shape); },
+                    .reference =
+                        [&](const TensorList& in) {
+                          Dims gone;
+                          for (int d = 0; d < 3; ++d)
+                            if (const int own = d - 3 + int(shape.size()); own < 0 || shape[own] == 1)
+                              gone.push_back(d);
+                          return gone.empty() ? in[0].to_vector<double>() : fold_over(in[0], gone, sum_of);
+                        }});
 }
 
 TEST(SumTo, RefusesAShapeThatDoesNotBroadcastToTheTensor) {

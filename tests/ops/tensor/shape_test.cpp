@@ -84,13 +84,26 @@ TEST(Expand, PassesEveryCheckOfAnOp) {
 
 TEST(Cast, PassesEveryCheckOfAnOp) {
   // Through f32 and back is exact for all but f64, where it costs one rounding to f32: 2^29 of f64's.
-  check_op(OpCase{.name = "cast", .inputs = {{{3, 5}}}, .fn = [](const TensorList& in) {
-                    return cast(cast(in[0], DType::f64), in[0].dtype());
-                  }});
+  check_op(OpCase{.name = "cast",
+                  .inputs = {{{3, 5}}},
+                  .fn = [](const TensorList& in) { return cast(cast(in[0], DType::f64), in[0].dtype()); },
+                  .reference = [](const TensorList& in) { return in[0].to_vector<double>(); }});
   Tensor x = Tensor::from<float>({1.5f, -2}, {2}).set_requires_grad();
   cast(x, DType::bf16).backward(ones({2}, DType::bf16));
   EXPECT_EQ(x.grad().dtype(), DType::f32);
   EXPECT_FALSE(cast(x, DType::i64).requires_grad());
+}
+
+// Tensors of (2, 3, 4) one behind the other along `dim`: in turns, what each has of the dimensions from there on.
+std::vector<double> joined(const TensorList& in, int dim) {
+  const size_t run = dim == 0 ? 24 : dim == 1 ? 12 : 4;
+  std::vector<double> y;
+  for (size_t first = 0; first < 24; first += run)
+    for (const Tensor& x : in) {
+      const std::vector<double> numbers = x.to_vector<double>();
+      y.insert(y.end(), numbers.begin() + ptrdiff_t(first), numbers.begin() + ptrdiff_t(first + run));
+    }
+  return y;
 }
 
 TEST(Concat, PassesEveryCheckOfAnOp) {
@@ -101,6 +114,7 @@ TEST(Concat, PassesEveryCheckOfAnOp) {
                         [=](const TensorList& in) {
                           return concat({in[0], in[1], in[2]}, dim);
                         },
+                    .reference = [=](const TensorList& in) { return joined(in, dim); },
                     .empty_inputs = {{{0, 3, 4}}, {{0, 3, 4}}, {{0, 3, 4}}}});
   Tensor y = concat({full({2, 1}, 1), full({2, 3}, 2)}, 1);
   EXPECT_EQ(y.to_vector<int64_t>(), (std::vector<int64_t>{1, 2, 2, 2, 1, 2, 2, 2}));
@@ -122,11 +136,21 @@ TEST(Stack, PassesEveryCheckOfAnOp) {
 }
 
 TEST(Split, PassesEveryCheckOfAnOpWithAShorterLastPiece) {
-  check_op(OpCase{.name = "split", .inputs = {{{2, 7}}}, .fn = [](const TensorList& in) {
-                    TensorList parts = split(in[0], 3, 1);
-                    EXPECT_EQ(parts.size(), 3u);
-                    return concat({parts[0] * 2.0, parts[1] * 3.0, parts[2] * 5.0}, 1);
-                  }});
+  check_op(OpCase{.name = "split",
+                  .inputs = {{{2, 7}}},
+                  .fn =
+                      [](const TensorList& in) {
+                        TensorList parts = split(in[0], 3, 1);
+                        EXPECT_EQ(parts.size(), 3u);
+                        return concat({parts[0] * 2.0, parts[1] * 3.0, parts[2] * 5.0}, 1);
+                      },
+                  .reference =
+                      [](const TensorList& in) {
+                        const double factors[] = {2, 2, 2, 3, 3, 3, 5};
+                        std::vector<double> x = in[0].to_vector<double>();
+                        for (size_t i = 0; i < x.size(); ++i) x[i] *= factors[i % 7];
+                        return x;
+                      }});
   TensorList parts = split(arange(7), 3, 0);
   EXPECT_EQ(parts[2].to_vector<int64_t>(), (std::vector<int64_t>{6}));
 }
