@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "reprise/core/cuda/emulated_loading.h"
 #include "reprise/core/cuda/emulated_queue.h"
 #include "reprise/core/parallel.h"
 #include "reprise/simt/emulator/block.h"
@@ -72,6 +73,10 @@ void detail::check_limits(const Launch& config) {
                                       cuda::properties(config.stream.device().index).shared_bytes_per_block);
   refuse_unless(config.shared_bytes <= most_shared, "a block has at most ", most_shared,
                 " bytes of shared memory");
+}
+
+void detail::load(const Launch& config, const void* kernel) {
+  cuda::emulated::load_kernel(config.stream.device().index, kernel, config.name);
 }
 
 void detail::run_grid(const Launch& config, const std::function<void()>& kernel) {

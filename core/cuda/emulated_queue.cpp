@@ -70,6 +70,13 @@ void remove_stream(StreamState* stream) {
   delete stream;
 }
 
+std::vector<std::shared_ptr<GraphState>> captures_under_way() {
+  std::vector<std::shared_ptr<GraphState>> captures;
+  for (const StreamState* stream : process().streams)
+    if (stream->capture && stream->capture->origin == stream) captures.push_back(stream->capture);
+  return captures;
+}
+
 void add(StreamState& stream, WorkKind kind, Work work) {
   if (GraphState* graph = stream.capture.get()) {
     graph->works.push_back({kind, std::move(work)});

@@ -8,8 +8,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <thread>
 #include <vector>
 
+#include "reprise/core/cuda/capture_mode.h"
 #include "reprise/core/cuda/stream_priority.h"
 
 namespace reprise::cuda::emulated {
@@ -29,6 +32,9 @@ struct Recorded {
 struct GraphState {
   std::vector<Recorded> works;
   StreamState* origin = nullptr;
+  CaptureMode mode = CaptureMode::relaxed;
+  std::thread::id thread;  // which began it
+  std::string broken_by;   // the call that made it invalid
   /// Of the other streams that take part: whether nothing waits for their last work yet.
   std::map<StreamState*, bool> unjoined;
 };
@@ -66,6 +72,7 @@ StreamState& stream_of(void* handle);  ///< null is the default stream of device
 StreamPriority priority_of(void* handle);
 StreamState* add_stream(int device);
 void remove_stream(StreamState* stream);
+std::vector<std::shared_ptr<GraphState>> captures_under_way();
 
 void add(StreamState& stream, WorkKind kind, Work work);
 

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <vector>
 
+#include "reprise/core/cuda/emulated_loading.h"
 #include "reprise/core/cuda/emulated_memory.h"
 #include "reprise/core/cuda/emulated_queue.h"
 #include "reprise/core/cuda/emulated_stream.h"
@@ -112,6 +113,7 @@ void emulated::set_kernel_image(int device, bool there) {
 
 void* allocate(int device, size_t bytes) {
   check_index(device, "allocate");
+  refuse_unsafe("allocate", "it takes memory");
   if (device_bytes(device) + bytes > properties(device).memory_bytes) return nullptr;
   return obtain_memory(MemoryKind::device, device, bytes);
 }

@@ -1,5 +1,6 @@
 // The CUDA runtime of a machine with GPUs. Linked statically, it starts without a driver too: then there are
 // no devices, and unavailable_reason says why.
+#include "reprise/core/cuda/capture_mode.h"
 #include "reprise/core/cuda/runtime.h"
 #include "reprise/core/cuda/stream_priority.h"
 
@@ -305,9 +306,10 @@ double seconds_between(void* begin, void* end) {
   return milliseconds / 1e3;
 }
 
-// Relaxed: this thread may take memory while it captures.
 void begin_capture(void* stream) {
-  check_call(cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeRelaxed),
+  constexpr cudaStreamCaptureMode modes[] = {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal,
+                                             cudaStreamCaptureModeRelaxed};
+  check_call(cudaStreamBeginCapture(stream_of(stream), modes[int(mode_of_captures)]),
              "cudaStreamBeginCapture", "stream ", stream);
 }
 

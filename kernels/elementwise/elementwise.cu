@@ -89,7 +89,7 @@ void binary_cuda(const Stream& stream, BinaryOp op, const TensorView& a, const T
                  const TensorView& y) {
   check_binary(op, a, b, y);
   if (op == BinaryOp::add && adds_to_f32(a.dtype, b.dtype)) return add_to_f32(stream, a, b, y);
-  if (mixes(op) && (b.dtype != a.dtype || y.dtype != a.dtype))
+  if (mixes(op) && (b.dtype != a.dtype || (y.dtype != a.dtype && y.dtype != DType::boolean)))
     return binary_of_mixed_floats(stream, op, a, b, y);
   map_formula<F::Binary>(name_of(op), stream, size_t(op), a.dtype, y, a, b);
 }
@@ -145,6 +145,7 @@ struct Where {
 void where_cuda(const Stream& stream, const TensorView& condition, const TensorView& a, const TensorView& b,
                 const TensorView& y) {
   check_where(condition, a, b, y);
+  if (a.dtype != y.dtype || b.dtype != y.dtype) return where_of_mixed_floats(stream, condition, a, b, y);
   dispatch_bits(y.dtype, [&]<class U>() { map("where", stream, Where<U>{}, condition, a, b, y); });
 }
 

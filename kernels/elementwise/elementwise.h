@@ -65,7 +65,7 @@ extern Kernel<void(UnaryOp op, const TensorView& x, const TensorView& y)> unary;
 extern Kernel<void(UnaryOp op, const TensorView& dy, const TensorView& x, const TensorView& dx)>
     unary_backward;
 
-/// y = op(a, b). a and b have one dtype, but of an op that mixes them; comparisons write bool. Of integers fmod and remainder by 0
+/// y = op(a, b). a and b have one dtype, but of an op that mixes them; comparisons, which mix them, write bool. Of integers fmod and remainder by 0
 /// are 0. `add` also takes f32 beside 16 bits, and gives f32.
 extern Kernel<void(BinaryOp op, const TensorView& a, const TensorView& b, const TensorView& y)> binary;
 
@@ -75,7 +75,7 @@ extern Kernel<void(const TensorView& x, double scale, double shift, const Tensor
 /// y += alpha * x. Same shape and dtype.
 extern Kernel<void(const TensorView& x, double alpha, const TensorView& y)> add_scaled;
 
-/// y = condition ? a : b; condition is bool.
+/// y = condition ? a : b; condition is bool. a, b and y have one dtype, or are each of f32 or 16 bits.
 extern Kernel<void(const TensorView& condition, const TensorView& a, const TensorView& b,
                    const TensorView& y)>
     where;

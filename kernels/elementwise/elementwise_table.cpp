@@ -50,7 +50,8 @@ void check_binary(BinaryOp op, const TensorView& a, const TensorView& b, const T
   const auto& [_, name, traits] = row_of(op);
   check_same_shape(name, a, b);
   check_same_shape(name, a, y);
-  if (are_mixed(traits, {a.dtype, b.dtype, y.dtype})) return;
+  const bool writes_truth = traits & writes_bool && y.dtype == DType::boolean;
+  if (are_mixed(traits, {a.dtype, b.dtype, writes_truth ? a.dtype : y.dtype})) return;
   if (op != BinaryOp::add || !adds_to_f32(a.dtype, b.dtype)) check_same_dtype(name, a, b);
   check_output(name, y, traits & writes_bool ? DType::boolean : promote(a.dtype, b.dtype));
   check_input(name, a, traits);
@@ -65,6 +66,7 @@ void check_where(const TensorView& condition, const TensorView& a, const TensorV
   check_same_shape("where", condition, y);
   check_same_shape("where", a, y);
   check_same_shape("where", b, y);
+  if (are_mixed(mixes_floats, {a.dtype, b.dtype, y.dtype})) return;
   check_same_dtype("where", a, b);
   check_same_dtype("where", a, y);
 }

@@ -17,7 +17,8 @@ enum OpTraits : uint8_t {
   takes_integers = 1,
   differentiable = 2,
   writes_bool = 4,
-  mixes_floats = 8,  ///< its views, those of its gradient too, may each be of f32 or 16 bits
+  mixes_floats =
+      8,  ///< its views but those of bool, those of its gradient too, may each be of f32 or 16 bits
 };
 
 template <class Op>
@@ -60,19 +61,19 @@ inline constexpr OpRow<BinaryOp> binary_table[] = {
     {BinaryOp::add, "add", takes_integers},
     {BinaryOp::sub, "sub", takes_integers | mixes_floats},
     {BinaryOp::mul, "mul", takes_integers | mixes_floats},
-    {BinaryOp::div, "div"},
+    {BinaryOp::div, "div", mixes_floats},
     {BinaryOp::pow, "pow", mixes_floats},
     {BinaryOp::fmod, "fmod", takes_integers},
     {BinaryOp::remainder, "remainder", takes_integers},
     {BinaryOp::bce_with_logits, "bce_with_logits", mixes_floats},
-    {BinaryOp::maximum, "maximum", takes_integers},
-    {BinaryOp::minimum, "minimum", takes_integers},
-    {BinaryOp::equal, "equal", takes_integers | writes_bool},
-    {BinaryOp::not_equal, "not_equal", takes_integers | writes_bool},
-    {BinaryOp::less, "less", takes_integers | writes_bool},
-    {BinaryOp::less_equal, "less_equal", takes_integers | writes_bool},
-    {BinaryOp::greater, "greater", takes_integers | writes_bool},
-    {BinaryOp::greater_equal, "greater_equal", takes_integers | writes_bool}};
+    {BinaryOp::maximum, "maximum", takes_integers | mixes_floats},
+    {BinaryOp::minimum, "minimum", takes_integers | mixes_floats},
+    {BinaryOp::equal, "equal", takes_integers | writes_bool | mixes_floats},
+    {BinaryOp::not_equal, "not_equal", takes_integers | writes_bool | mixes_floats},
+    {BinaryOp::less, "less", takes_integers | writes_bool | mixes_floats},
+    {BinaryOp::less_equal, "less_equal", takes_integers | writes_bool | mixes_floats},
+    {BinaryOp::greater, "greater", takes_integers | writes_bool | mixes_floats},
+    {BinaryOp::greater_equal, "greater_equal", takes_integers | writes_bool | mixes_floats}};
 
 template <class Op, size_t n>
 constexpr const OpRow<Op>& row_of(const OpRow<Op> (&table)[n], Op op) {

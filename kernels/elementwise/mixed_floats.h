@@ -10,5 +10,7 @@ void unary_backward_of_mixed_floats(const Stream& stream, UnaryOp op, const Tens
                                     const TensorView& x, const TensorView& dx);
 void binary_of_mixed_floats(const Stream& stream, BinaryOp op, const TensorView& a, const TensorView& b,
                             const TensorView& y);
+void where_of_mixed_floats(const Stream& stream, const TensorView& condition, const TensorView& a,
+                           const TensorView& b, const TensorView& y);
 
 }  // namespace reprise::kernels

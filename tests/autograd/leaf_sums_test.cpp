@@ -78,6 +78,50 @@ TEST(LeafSums, HaveTheBitsOfAProductAndAnAddition) {
   }
 }
 
+TEST(LeafSums, OfPatchesHaveTheBitsOfAProductAndAnAddition) {
+  for (Precision precision : {Precision::f64, Precision::f32, Precision::autocast_bf16,
+                              Precision::autocast_f16, Precision::weights_of_16_bits}) {
+    const DType dtype = Net(precision).dtype;
+    const Tensor weight = numbers({33, 3, 5, 4}, 1, dtype).set_requires_grad(),
+                 bias = numbers({33}, 2, dtype).set_requires_grad();
+    if (precision == Precision::weights_of_16_bits) weight.set_grad_dtype(DType::f32);
+    auto loss = [&](uint64_t micro_batch) {
+      const Tensor images = numbers({7, 3, 20, 24}, 10 + micro_batch, dtype);
+      std::optional<amp::Autocast> scope;
+      if (precision == Precision::autocast_bf16) scope.emplace(test_device(), DType::bf16);
+      if (precision == Precision::autocast_f16) scope.emplace(test_device(), DType::f16);
+      const Tensor y = patch_embed(images, weight, bias);
+      return sum(y.to(DType::f32) * numbers(y.shape(), 20 + micro_batch));
+    };
+    Tensor want, want_bias;
+    const void* place = nullptr;
+    for (uint64_t micro_batch = 0; micro_batch < 3; ++micro_batch) {
+      const TensorList alone = autograd::grad({loss(micro_batch)}, {weight, bias});
+      loss(micro_batch).backward();
+      want = want.defined() ? want + alone[0] : alone[0].clone();
+      want_bias = want_bias.defined() ? want_bias + alone[1] : alone[1].clone();
+      EXPECT_TRUE(same_bits(weight.grad(), want)) << int(precision) << ", micro-batch " << micro_batch;
+      EXPECT_TRUE(same_bits(bias.grad(), want_bias)) << int(precision) << ", micro-batch " << micro_batch;
+      EXPECT_TRUE(micro_batch == 0 || weight.grad().view().data == place);
+      place = weight.grad().view().data;
+    }
+  }
+}
+
+TEST(LeafSums, OfPatchesTakeNoTensorOfTheWeightsSize) {
+  const Tensor weight = numbers({512, 3, 16, 16}, 1).set_requires_grad(), images = numbers({1, 3, 16, 16}, 2);
+  Allocator& memory = allocator(test_device());
+  for (int pass = 0; pass < 3; ++pass) {
+    const Tensor y = sum(patch_embed(images, weight, {}));
+    const size_t before = memory.stats().allocated;
+    memory.reset_peaks();
+    y.backward();
+    const size_t taken = memory.stats().peak_allocated - before,
+                 bytes = size_t(weight.numel()) * sizeof(float);
+    EXPECT_EQ(taken >= bytes, pass == 0) << taken << " bytes in pass " << pass;
+  }
+}
+
 TEST(LeafSums, WeightsThatAreUsedTwiceHaveBothGradients) {
   const Tensor x = numbers({9, 30}, 1), weight = numbers({30, 30}, 2).set_requires_grad();
   Tensor want;

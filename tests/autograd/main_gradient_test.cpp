@@ -38,6 +38,15 @@ TEST(MainGradient, AddsInF32) {
   }
 }
 
+TEST(MainGradient, IsNotRoundedBehindACast) {
+  const Tensor x = main_leaf({5}, 1);
+  Generator generator(2);
+  const Tensor factors = nn::normal_init({5}, 1, {}, &generator).to(test_device());
+  sum(cast(x, DType::f32) * factors).backward();
+  EXPECT_TRUE(same_bits(x.grad(), factors));
+  EXPECT_EQ(x.grad().storage()->category(), MemoryCategory::gradients);
+}
+
 // The products of 16-bit numbers are exact in f32, and what they are added up in is too: no rounding to 16 bits at all.
 TEST(MainGradient, OfManyMicroBatchesIsThatOfF64) {
   const int64_t rows = 5, in = 7, out = 3, batches = 64;

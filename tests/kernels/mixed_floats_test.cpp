@@ -65,6 +65,15 @@ Launcher binary_of(BinaryOp op, const char* name, std::function<bool(const DType
           [=](const Views& v) { run_kernel(binary, op, v[0], v[1], v[2]); },
           std::move(takes)};
 }
+Launcher comparison_of(BinaryOp op, const char* name) {
+  return {name,
+          {{3, 4}, {3, 4}},
+          [=](const Views& v) {
+            Array y({3, 4}, DType::boolean);
+            run_kernel(binary, op, v[0], v[1], y.view());
+          },
+          are_mixed_or_whole};
+}
 Launcher reduction_of(ReduceOp op, bool (*takes)(const DTypes&)) {
   return {"reduce", {{3, 4}, {3, 1}}, [=](const Views& v) { run_kernel(reduce, op, v[0], v[1]); }, takes};
 }
@@ -99,8 +108,12 @@ std::vector<Launcher> launchers() {
       binary_of(BinaryOp::pow, "pow", are_mixed),
       binary_of(BinaryOp::bce_with_logits, "bce_with_logits", are_mixed),
       binary_of(BinaryOp::add, "add", adds),
-      binary_of(BinaryOp::div, "div", are_one_floating),
-      binary_of(BinaryOp::maximum, "maximum", are_one),
+      binary_of(BinaryOp::div, "div", are_mixed),
+      binary_of(BinaryOp::maximum, "maximum", are_mixed_or_whole),
+      binary_of(BinaryOp::minimum, "minimum", are_mixed_or_whole),
+      binary_of(BinaryOp::remainder, "remainder", are_one),
+      comparison_of(BinaryOp::less, "less"),
+      comparison_of(BinaryOp::equal, "equal"),
       reduction_of(ReduceOp::sum, are_one_or_widened),
       reduction_of(ReduceOp::max, are_one),
       rows_of(softmax, "softmax"),
@@ -108,6 +121,14 @@ std::vector<Launcher> launchers() {
       gradient_of_rows(softmax_backward, "softmax_backward"),
       gradient_of_rows(log_softmax_backward, "log_softmax_backward"),
   };
+  all.push_back({"where",
+                 {{3, 4}, {3, 4}, {3, 4}},
+                 [](const Views& v) {
+                   Array condition({3, 4}, DType::boolean);
+                   condition.fill_with([](int64_t i) { return double(i % 2); });
+                   run_kernel(where, condition.view(), v[0], v[1], v[2]);
+                 },
+                 are_mixed_or_whole});
   all.push_back({"cumsum",
                  {{3, 4}, {3, 4}},
                  [](const Views& v) { run_kernel(cumulative_sum, v[0], false, v[1]); },

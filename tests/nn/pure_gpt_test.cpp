@@ -262,7 +262,10 @@ TEST(PureGpt, TakesTheBytesAParameterThatTheDocsSay) {
                       {DType::bf16, Master::split, DType::f32, false, 2, 2, 10},
                       {DType::bf16, Master::stochastic, DType::f32, false, 2, 2, 8},
                       {DType::bf16, Master::stochastic, DType::bf16, false, 2, 2, 4},
-                      {DType::bf16, Master::stochastic, DType::u8, false, 2, 2, 2 + 8. / 256}};
+                      {DType::bf16, Master::stochastic, DType::u8, false, 2, 2, 2 + 8. / 256},
+                      {DType::bf16, Master::stochastic, DType::f32, true, 2, 4, 8},
+                      {DType::bf16, Master::stochastic, DType::bf16, true, 2, 4, 4},
+                      {DType::bf16, Master::stochastic, DType::u8, true, 2, 4, 2 + 8. / 256}};
   const int64_t count = 1 << 16;
   auto bytes = [] { return allocator(test_device()).stats().by_category; };
   for (const Row& row : rows) {
@@ -286,6 +289,30 @@ TEST(PureGpt, TakesTheBytesAParameterThatTheDocsSay) {
     EXPECT_EQ(per_parameter(MemoryCategory::gradients), double(row.gradient));
     EXPECT_EQ(per_parameter(MemoryCategory::optimizer), row.state) << &row - rows;
   }
+}
+
+// The same of a weight whose 16-bit value an update writes beside it.
+TEST(PureGpt, AutocastTakesTheBytesAParameterThatTheDocsSay) {
+  struct Net : Module {
+    Tensor weight;
+    Net() { weight = register_parameter("weight", zeros({256, 256}, DType::f32, test_device())); }
+  };
+  auto bytes = [] { return allocator(test_device()).stats().by_category; };
+  const auto before = bytes();
+  Net net;
+  optim::AdamW optimizer(net.parameters());
+  {
+    amp::Autocast scope(test_device(), DType::bf16);
+    sum(linear(ones({1, 256}, DType::f32, test_device()), net.weight)).backward();
+  }
+  optimizer.step();
+  const auto after = bytes();
+  auto per_parameter = [&](MemoryCategory category) {
+    return double(after[size_t(category)] - before[size_t(category)]) / double(net.weight.numel());
+  };
+  EXPECT_EQ(per_parameter(MemoryCategory::parameters), 6) << "the weight, and its shadow";
+  EXPECT_EQ(per_parameter(MemoryCategory::gradients), 4);
+  EXPECT_EQ(per_parameter(MemoryCategory::optimizer), 8);
 }
 
 }  // namespace

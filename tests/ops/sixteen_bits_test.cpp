@@ -9,11 +9,13 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/elementwise/conditions.h"
 #include "reprise/autograd/ops/elementwise/losses.h"
+#include "reprise/autograd/ops/elementwise/numbers.h"
 #include "reprise/autograd/ops/elementwise/pointwise.h"
 #include "reprise/autograd/ops/elementwise/powers.h"
 #include "reprise/autograd/ops/elementwise/remainder.h"
 #include "reprise/autograd/ops/index/along_dim.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/reduce/similarity.h"
 #include "reprise/autograd/ops/reduce/vector_norm.h"
 #include "reprise/tests/nn/autocast/casts.h"
 #include "reprise/tests/support/op_case.h"
@@ -84,9 +86,16 @@ Op of_pairs(const char* name, size_t made_beside, Tensor (*f)(const Tensor&, con
           .kept = made_beside};
 }
 
-Op beside_f32(const char* name, Tensor (*f)(const Tensor&, const Tensor&)) {
+Op beside_f32(const char* name, Tensor (*f)(const Tensor&, const Tensor&), unsigned keeps_f32 = 0b01) {
   Op op = of_pairs(name, 0, f);
-  op.keeps_f32 = 0b01;
+  op.keeps_f32 = keeps_f32;
+  return op;
+}
+
+Op cosine() {
+  Op op = of_pairs("cosine_similarity", 0, [](auto& x, auto& y) { return cosine_similarity(x, y, -1); });
+  op.of.roundings = 48;
+  op.made_of_input = 3, op.kept_of_input = 2;  // both vectors of length 1, and their product
   return op;
 }
 
@@ -190,6 +199,13 @@ const std::vector<Op>& ops() {
       of_tensors("pow to a tensor of f32", 0b10),
       beside_f32("a product of f32", [](auto& x, auto& y) { return x * y; }),
       beside_f32("a difference from f32", [](auto& x, auto& y) { return x - y; }),
+      beside_f32("a quotient of f32", [](auto& x, auto& y) { return x / y; }),
+      beside_f32(
+          "a quotient by f32", [](auto& x, auto& y) { return x / y; }, 0b10),
+      beside_f32("a maximum beside f32", [](auto& x, auto& y) { return maximum(x, y); }),
+      beside_f32("a minimum beside f32", [](auto& x, auto& y) { return minimum(y, x); }),
+      beside_f32("where beside f32",
+                 [](auto& x, auto& y) { return where(arange(x.size(-1), f32, x.device()) < 3, x, y); }),
       of_pairs("bce_with_logits", 0, [](auto& x, auto& y) { return bce_with_logits(x, y, Reduction::none); }),
       of_pairs("bce_with_logits with a weight", 1,
                [](auto& x, auto& y) {
@@ -228,6 +244,8 @@ const std::vector<Op>& ops() {
       reduction("logsumexp", -4, 4, 1, 0, [](const Tensor& x) { return logsumexp(x, {-1}); }),
       reduction("logsumexp of all", -4, 4, 1, 0, [](const Tensor& x) { return logsumexp(x); }),
       in_parts(reduction("prod", 0.75, 1.25, 1.25, 1, [](const Tensor& x) { return prod(x, {-1}); })),
+      reduction("normalize", -2, 2, 0, 0, [](const Tensor& x) { return normalize(x, -1); }),
+      cosine(),
       of_classes("nll_loss", {.reduction = Reduction::none}),
       of_classes("nll_loss, mean", {}),
       of_classes("nll_loss with weights", {.reduction = Reduction::sum}),

@@ -47,7 +47,8 @@ struct Derivative<BinaryOp::div> {
   // Never b^2, which overflows or vanishes long before the quotient does.
   static Tensor of_b(const Tensor& dy, const Tensor& a, const Tensor& b) {
     auto wide = [](const Tensor& d, const Tensor& x, const Tensor& y) { return -d * ((x / y) / y); };
-    return autograd::in_f32(wide, dy, a, b);
+    const bool reads_both = a.dtype() != b.dtype() && autograd::meet_in_f32(a.dtype(), b.dtype());
+    return reads_both && !autograd::grad_mode_enabled() ? wide(dy, a, b) : autograd::in_f32(wide, dy, a, b);
   }
 };
 
@@ -135,6 +136,7 @@ template <BinaryOp op>
 struct Comparison : autograd::Function<Comparison<op>> {
   static constexpr const char* name = kernels::name_of(op);
   static constexpr auto autocast = amp::Policy::widest;
+  static constexpr uint32_t autocast_keeps = 0b11;  // `compare` has brought both to what the kernel reads
   static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
 
   Tensor forward(const Tensor& a, const Tensor& b) { return run_binary(op, a, b, DType::boolean, name); }
@@ -145,6 +147,7 @@ template <BinaryOp op>
 Tensor compare(const Tensor& a, const Tensor& b) {
   autograd::check_given(kernels::name_of(op), a, b);
   NoGrad guard;
+  if (reads_both<op>(a, b)) return Comparison<op>::apply(a, b);
   DType dtype = promote(a.dtype(), b.dtype());
   return Comparison<op>::apply(cast(a, dtype), cast(b, dtype));
 }
@@ -230,8 +233,10 @@ struct Pow : autograd::Function<Pow> {
 struct Where : autograd::Function<Where> {
   static constexpr const char* name = "where";
   static constexpr auto autocast = amp::Policy::widest;
+  static constexpr uint32_t autocast_keeps = 0b110;  // a and b: the kernel reads f32 and 16 bits
   static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
   Shape shape_a, shape_b;
+  DType of_a = DType::f32, of_b = DType::f32;
 
   Tensor forward(const Tensor& condition, const Tensor& a, const Tensor& b) {
     check(condition.dtype() == DType::boolean, "where: condition must be bool, got ", condition.dtype());
@@ -241,16 +246,31 @@ struct Where : autograd::Function<Where> {
     shape_b = b.shape();
     save(condition);
     Shape shape = broadcast_shapes(condition.shape(), broadcast_shapes(shape_a, shape_b, name), name);
-    Tensor y = Tensor::empty(shape, a.dtype(), a.device());
+    of_a = a.dtype(), of_b = b.dtype();
+    check(of_a == of_b || (under_autocast() && autograd::meet_in_f32(of_a, of_b)), "where: a is ", of_a,
+          ", b is ", of_b);
+    Tensor y = Tensor::empty(shape, result_dtype(a, b), a.device());
     kernels::where(current_stream(a.device()), expand(condition.view(), shape), expand(a.view(), shape),
                    expand(b.view(), shape), y);
     return y;
   }
   TensorList backward(const TensorList& dy) {
     Tensor condition = saved(0), zero = scalar(0, dy[0].dtype(), dy[0].device());
-    Tensor da = needs_grad(1) ? sum_to(where(condition, dy[0], zero), shape_a) : Tensor();
-    Tensor db = needs_grad(2) ? sum_to(where(condition, zero, dy[0]), shape_b) : Tensor();
+    auto rounded = [&](int i, const Tensor& d, DType of_input) {
+      return autograd::converted(d, gradient_dtype(i, of_input));
+    };
+    Tensor da, db;
+    if (needs_grad(1)) da = rounded(1, sum_to(where(condition, dy[0], zero), shape_a), of_a);
+    if (needs_grad(2)) db = rounded(2, sum_to(where(condition, zero, dy[0]), shape_b), of_b);
     return {Tensor(), da, db};
+  }
+
+ private:
+  // A number, a tensor without dimensions, does not widen one that has some.
+  static DType result_dtype(const Tensor& a, const Tensor& b) {
+    if (a.rank() == 0 && b.rank() > 0) return b.dtype();
+    if (b.rank() == 0 && a.rank() > 0) return a.dtype();
+    return promote(a.dtype(), b.dtype());
   }
 };
 

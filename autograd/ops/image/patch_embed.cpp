@@ -1,6 +1,7 @@
 // Patches of images as tokens: one copy that turns pixels around, and one product. Keeps x and the weight; backward
 // makes the patches again, which costs a copy.
 #include "reprise/autograd/function.h"
+#include "reprise/autograd/graph_task.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/gemm/linear_kernels.h"
 #include "reprise/autograd/ops/result_dtype.h"
@@ -99,13 +100,22 @@ struct PatchEmbed : Function<PatchEmbed> {
     const bool wants_dbias = has_bias_ && needs_grad(2);
     MemoryScope memory = gradient_memory(1);
     if (needs_grad(1))
-      dweight = raw_reshape(linear_dweight(d, patchify(x, weight.shape(), d.dtype()),
-                                           {gradient_dtype(1, d.dtype()), gradient_dtype(2, d.dtype())},
-                                           wants_dbias ? &dbias : nullptr),
-                            weight.shape());
+      dweight = gradient_of_weight(d, patchify(x, weight.shape(), d.dtype()), weight.shape(),
+                                   wants_dbias ? &dbias : nullptr);
     else if (wants_dbias)
       dbias = linear_dbias(d, gradient_dtype(2, d.dtype()));
     return {dx, dweight, dbias};
+  }
+
+ private:
+  // Added to that of earlier passes as it is made, where the leaf has one.
+  Tensor gradient_of_weight(const Tensor& d, const Tensor& patches, const Shape& shape, Tensor* dbias) const {
+    const LinearGradientDtypes dtypes{gradient_dtype(1, d.dtype()), gradient_dtype(2, d.dtype())};
+    GraphTask::LeafSum sum;
+    if (!is_half(dtypes.weight)) sum = GraphTask::sum_at_leaf(edges_[1]);
+    const Shape matrix{d.size(1), patches.size(1)};
+    const Tensor before = sum.gradient.defined() ? raw_reshape(sum.gradient, matrix) : Tensor();
+    return raw_reshape(linear_dweight(d, patches, dtypes, dbias, before), shape);
   }
 
   // (W, C P Q).

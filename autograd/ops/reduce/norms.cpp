@@ -7,8 +7,8 @@
 #include "reprise/autograd/ops/elementwise/run_binary.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
-#include "reprise/autograd/ops/reduce/var.h"
-#include "reprise/autograd/ops/wide.h"
+#include "reprise/autograd/ops/read_wide.h"
+#include "reprise/autograd/ops/reduce/wide_variance.h"
 
 namespace reprise {
 namespace {
@@ -122,11 +122,12 @@ Tensor norm(const Tensor& x, const Dims& dims, bool keep_dims) {
   return keep_dims ? y : without_dims(Norm::name, x, dims, y);
 }
 
-Tensor stddev(const Tensor& given, const Dims& dims, int64_t correction, bool keep_dims) {
-  autograd::check_given("stddev", given);
-  autograd::check_floating("stddev", given);
-  auto wide = [&](const Tensor& x) { return root(var(x, dims, correction, keep_dims)); };
-  return autograd::in_f32(wide, given);
+Tensor stddev(const Tensor& x, const Dims& dims, int64_t correction, bool keep_dims) {
+  constexpr auto op = "stddev";
+  autograd::check_given(op, x);
+  autograd::check_floating(op, x);
+  auto wide = [&](const Tensor& w) { return root(autograd::wide_var(op, w, dims, correction, keep_dims)); };
+  return cast(autograd::reading_wide(wide, x), x.dtype());
 }
 
 Tensor logsumexp(const Tensor& given, const Dims& dims, bool keep_dims) {

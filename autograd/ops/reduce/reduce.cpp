@@ -4,8 +4,9 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/read_wide.h"
 #include "reprise/autograd/ops/reduce/extremes.h"
-#include "reprise/autograd/ops/wide.h"
+#include "reprise/autograd/ops/reduce/wide_variance.h"
 
 namespace reprise {
 namespace {
@@ -71,16 +72,19 @@ Tensor apply_reduce(const char* op, const Tensor& x, const Dims& dims, bool keep
   return keep_dims ? y : reshape(y, autograd::without_reduced(x, reduced));
 }
 
-// For the operations that are made of a mean; errors name `op`.
-Tensor mean_as(const char* op, const Tensor& x, const Dims& dims, bool keep_dims) {
+// For what is made of a mean, of numbers that `reading_wide` gives: sums of half types overflow (f16) or coarsen (bf16) before they are
+// scaled. Errors name `op`.
+Tensor wide_mean(const char* op, const Tensor& x, const Dims& dims, bool keep_dims) {
+  const Tensor total = apply_reduce<Sum>(op, x, dims, keep_dims);
+  return total * (double(total.numel()) / double(x.numel()));
+}
+
+// f(x), rounded once to the dtype of x; errors name `op`.
+template <class F>
+Tensor of_floating(const char* op, const Tensor& x, const F& f) {
   autograd::check_given(op, x);
   autograd::check_floating(op, x);
-  // Sums of half types overflow (f16) or coarsen (bf16) before they are scaled.
-  auto scaled_sum = [&](const Tensor& wide) {
-    Tensor total = apply_reduce<Sum>(op, wide, dims, keep_dims);
-    return total * (double(total.numel()) / double(wide.numel()));
-  };
-  return autograd::in_f32(scaled_sum, x);
+  return cast(autograd::reading_wide(f, x), x.dtype());
 }
 
 }  // namespace
@@ -102,15 +106,16 @@ Tensor autograd::max_in(DType dtype, const Tensor& x, const Dims& dims, bool kee
 Tensor autograd::min_in(DType dtype, const Tensor& x, const Dims& dims, bool keep_dims) {
   return apply_reduce<Extremum<kernels::ReduceOp::min>>("min", x, dims, keep_dims, dtype);
 }
-Tensor mean(const Tensor& x, const Dims& dims, bool keep_dims) { return mean_as("mean", x, dims, keep_dims); }
+Tensor mean(const Tensor& x, const Dims& dims, bool keep_dims) {
+  return of_floating("mean", x, [&](const Tensor& w) { return wide_mean("mean", w, dims, keep_dims); });
+}
 
 Tensor variance(const Tensor& x, const Dims& dims, bool keep_dims) {
   constexpr auto op = "variance";
-  autograd::check_given(op, x);
-  auto mean_square = [&](const Tensor& wide) {
-    return mean_as(op, square(wide - mean_as(op, wide, dims, true)), dims, keep_dims);
-  };
-  return autograd::in_f32(mean_square, x);
+  return of_floating(op, x, [&](const Tensor& w) { return autograd::wide_variance(op, w, dims, keep_dims); });
+}
+Tensor autograd::wide_variance(const char* op, const Tensor& x, const Dims& dims, bool keep_dims) {
+  return wide_mean(op, square(x - wide_mean(op, x, dims, true)), dims, keep_dims);
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {

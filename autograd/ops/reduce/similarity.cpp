@@ -1,12 +1,11 @@
 #include "reprise/autograd/ops/reduce/similarity.h"
 
-#include "reprise/autograd/cast_seam.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/elementwise/numbers.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
+#include "reprise/autograd/ops/read_wide.h"
 #include "reprise/autograd/ops/reduce/vector_norm.h"
-#include "reprise/autograd/ops/wide.h"
 
 namespace reprise {
 namespace {
@@ -17,25 +16,34 @@ void check_arguments(const char* op, const Tensor& x, double eps) {
   check(eps >= 0, op, ": eps must be at least 0, got ", eps);
 }
 
+// x / max(norm, eps), of 16 bits in f32. Those of other orders go through operations that would round.
+Tensor wide_normalized(const Tensor& x, int64_t dim, double order, double eps) {
+  auto wide = [&](const Tensor& w) { return w / maximum(vector_norm(w, order, {dim}, true), eps); };
+  return order == 2 ? autograd::reading_wide(wide, x) : wide(autograd::widened(x));
+}
+
+DType given_dtype(DType dtype, Device device) {
+  return autograd::is_half(dtype) && amp::autocast_dtype(device) ? DType::f32 : dtype;
+}
+
 }  // namespace
 
 Tensor normalize(const Tensor& x, int64_t dim, double order, double eps) {
   check_arguments("normalize", x, eps);
-  const autograd::CastArguments in(amp::Policy::f32, x);
-  auto wide = [&](const Tensor& w) { return w / maximum(vector_norm(w, order, {dim}, true), eps); };
-  return autograd::in_f32(wide, in[0]);
+  return cast(wide_normalized(x, dim, order, eps), given_dtype(x.dtype(), x.device()));
 }
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double eps) {
   constexpr auto op = "cosine_similarity";
   for (const Tensor* x : {&a, &b}) check_arguments(op, *x, eps);
   const Shape shape = broadcast_shapes(a.shape(), b.shape(), op);
-  const autograd::CastArguments in(amp::Policy::f32, a, b);
-  auto wide = [&](const Tensor& x, const Tensor& y) {
-    return sum(normalize(expand(x, shape), dim, 2, eps) * normalize(expand(y, shape), dim, 2, eps), {dim});
+  // The gradient of one that is repeated is a sum in f32.
+  auto unit = [&](const Tensor& x) {
+    const Tensor repeated = x.shape() == shape ? x : expand(autograd::widened(x), shape);
+    return wide_normalized(repeated, dim, 2, eps);
   };
-  return cast(wide(autograd::widened(in[0]), autograd::widened(in[1])),
-              promote(in[0].dtype(), in[1].dtype()));
+  const DType dtype = given_dtype(promote(a.dtype(), b.dtype()), a.device());
+  return cast(sum(unit(a) * unit(b), {dim}), dtype);
 }
 
 }  // namespace reprise

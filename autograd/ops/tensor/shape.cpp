@@ -121,7 +121,9 @@ struct Cast : autograd::Function<Cast> {
     from_ = x.dtype();
     return copy_of(x, x, dtype);
   }
-  TensorList backward(const TensorList& dy) { return {is_floating(from_) ? cast(dy[0], from_) : Tensor()}; }
+  TensorList backward(const TensorList& dy) {
+    return {is_floating(from_) ? cast(dy[0], gradient_dtype(0, from_)) : Tensor()};
+  }
 };
 
 struct Concat : autograd::Function<Concat> {

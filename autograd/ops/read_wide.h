@@ -1,0 +1,22 @@
+// For operations that are made of several others, compute in f32 and read 16 bits where they lie.
+#pragma once
+
+#include "reprise/autograd/amp/autocast.h"
+#include "reprise/autograd/ops/wide.h"
+
+namespace reprise::autograd {
+
+/// x of 16 bits as it lies, but what reads it gives gradients in f32: they are added in f32 and rounded once, as behind a cast to f32. x
+/// itself where it has another dtype or is in no graph.
+Tensor with_wide_gradient(const Tensor& x);
+
+/// f(x) in f32, with the bits of f(cast(x, f32)), for an x of 16 bits: f reads it in a scope of autocast, so by `*`, `-` and `/` beside f32 and
+/// by operations of the policy f32 alone. An f that gives x to any other must not be used here. f(x) of other dtypes.
+template <class F>
+Tensor reading_wide(const F& f, const Tensor& x) {
+  if (!is_half(x.dtype())) return f(x);
+  const amp::Autocast scope(x.device(), DType::bf16);
+  return f(with_wide_gradient(x));
+}
+
+}  // namespace reprise::autograd
