@@ -10,6 +10,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/recompute/accounting/accounting.h"
 #include "reprise/core/memory.h"
+#include "reprise/distributed/hub/host_name.h"
 #include "reprise/distributed/sharded/evaluated_weights.h"
 #include "reprise/distributed/sharded/shared_tensors.h"
 #include "reprise/distributed/sharded/whole_weights.h"
@@ -56,7 +57,7 @@ class Trainer {
             {shared_.path, options.keep, options.retry_seconds,
              options.save_async.value_or(!parameters_.at(0).device().is_cpu()), shared_.group},
             first_step > 0 ? first_step : -1, writes() ? tell() : [](const std::string&) {}),
-        times_(group_, tell()),
+        times_(group_, tell(), group_.gather_text(distributed::host_name())),
         steps_(task, options, parallel_, scaler, first_step) {
     if (writes()) records_.emplace(options.run_folder, first_step, options.resume, tell());
   }

@@ -7,6 +7,8 @@
 
 #include "reprise/core/listing.h"
 #include "reprise/core/number_in.h"
+#include "reprise/core/quote.h"
+#include "reprise/distributed/hub/host_name.h"
 #include "reprise/distributed/hub/mac.h"
 
 namespace reprise::distributed {
@@ -84,7 +86,8 @@ std::optional<Frame> HubClient::ask(const Options& options, const std::string& a
   const std::optional<std::string> hub_nonce = greeting(options.job);
   if (!hub_nonce) return {};
   const Handshake handshake(options.token, options.job, *hub_nonce);
-  hello_ = handshake.proved({.rank = options.rank, .ranks = options.ranks, .pid = getpid()});
+  hello_ =
+      handshake.proved({.rank = options.rank, .ranks = options.ranks, .pid = getpid(), .host = host_name()});
   if (!stream_.send(frame_of(hello_))) return {};
   const std::optional<bool> is_accepted = accepts(handshake);
   if (is_accepted && !*is_accepted)
@@ -95,6 +98,7 @@ std::optional<Frame> HubClient::ask(const Options& options, const std::string& a
   const auto by = deadline + greeting_time;  // the hub's own word is better
   const std::optional<Frame> called = answer(by);
   if (!called || called->kind != FrameKind::call) return called;
+  take_call(*called);
   if (!stream_.send({FrameKind::places, options.addresses(own_address(stream_.socket()))})) return {};
   return answer(by);
 }
@@ -123,6 +127,14 @@ std::optional<bool> HubClient::accepts(const Handshake& handshake) {
     return frame->kind == FrameKind::accepted && frame->fields.size() == 1 &&
            is_same_secret(frame->fields[0], handshake.hub_proof(hello_));
   } catch (const Error&) { return {}; }
+}
+
+// Who rank 0 is, in the hub's words: "rank 0 (host a, pid 4711)".
+void HubClient::take_call(const Frame& frame) {
+  check(frame.fields.size() == 1 && frame.fields[0].starts_with("rank 0"), "hub: a call of ",
+        frame.fields.size(), " fields, or of another than rank 0");
+  constexpr size_t longest_shown = 200;
+  first_ = printable(frame.fields[0].substr(0, longest_shown));
 }
 
 void HubClient::take_welcome(const Options& options, const Frame& frame) {
@@ -173,7 +185,7 @@ bool HubClient::wait_for_bytes(Silence& silence) {
     silence.heard();
     return true;
   }
-  if (silence.is_too_long() && !has_left(0)) throw TransportError(silent_failure(0, "rank 0", silence));
+  if (silence.is_too_long() && !has_left(0)) throw TransportError(silent_failure(0, first_, silence));
   return false;
 }
 
@@ -214,7 +226,7 @@ void HubClient::loop() {
     return end({FailureKind::transport, 0, error.what()});
   }
   if (!is_closing_ && !has_left(0))
-    end({FailureKind::died, 0, "rank 0 died: its connection closed without a goodbye"});
+    end({FailureKind::died, 0, first_ + " died: its connection closed without a goodbye", silence.seconds()});
 }
 
 void HubClient::beat() {

@@ -62,6 +62,7 @@ class HubClient {
   void take_welcome(const Options& options, const Frame& frame);
   std::optional<Frame> receive(Clock::time_point deadline);
   std::optional<Frame> answer(Clock::time_point deadline);
+  void take_call(const Frame& frame);
   bool wait_for_bytes(Silence& silence);
   void run();
   void loop();
@@ -74,7 +75,8 @@ class HubClient {
   std::chrono::milliseconds peer_timeout_{};
   FrameStream stream_;
   Hello hello_;
-  std::string refusal_;  // why the last hub that did did not take this rank
+  std::string first_ = "rank 0";  // as it is named in messages, once the hub has said more of it
+  std::string refusal_;           // why the last hub that did did not take this rank
   std::vector<std::string> addresses_, sent_, expected_;
   std::function<void()> on_failure_;
   mutable std::mutex mutex_;

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "reprise/distributed/hub/address.h"
+#include "reprise/distributed/hub/host_name.h"
 #include "reprise/distributed/hub/token.h"
 
 namespace reprise::distributed {
@@ -166,6 +167,7 @@ void HubServer::handle_hello(Connection& connection, const Frame& frame) {
                                      " and ", hello.pid));
   connection.rank = hello.rank;
   connection.hello = hello;
+  hosts_.insert(hello.host);
   if (++joined_ == options_.ranks) call_all();
 }
 
@@ -192,18 +194,27 @@ void HubServer::handle_end(const Connection& connection) {
   if (connection.rank < 0 || connection.said_goodbye) return;
   const std::string who = name_of(connection);
   if (!is_running_) return refuse_all(who + " went before all ranks had come");
-  report({FailureKind::died, connection.rank, who + " died: its connection closed without a goodbye"});
+  report({FailureKind::died, connection.rank, who + " died: its connection closed without a goodbye",
+          connection.silence.seconds()});
 }
 
-std::string HubServer::name_of(const Connection& connection) {
-  const std::string machine = is_loopback(connection.from) ? "" : " on " + connection.from;
-  return detail::join("rank ", connection.rank, " (pid ", connection.hello.pid, machine, ")");
+// A machine is named where ranks have machines of several names, and then by that too.
+std::string HubServer::name_of(const Connection& connection) const {
+  const bool is_near = is_loopback(connection.from), is_named = hosts_.size() > 1;
+  const std::string host = is_named ? shown_host(connection.hello.host) : "";
+  std::string place = host.empty() ? "" : "host " + host;
+  if (!is_near) place += (place.empty() ? "at " : " at ") + connection.from;
+  return detail::join("rank ", connection.rank, " (", place, place.empty() ? "" : ", ", "pid ",
+                      connection.hello.pid, ")");
 }
 
 void HubServer::call_all() {
   listener_.close();
   is_complete_ = true;
-  send_to_all({FrameKind::call});
+  std::string first;
+  for (const auto& [fd, c] : connections_)
+    if (c.rank == 0) first = name_of(c);
+  send_to_all({FrameKind::call, {first}});
 }
 
 void HubServer::welcome_all() {
