@@ -17,7 +17,8 @@ std::string place_of(const DistributedError::Call& call) {
 
 World::World(std::shared_ptr<Transport> transport, std::chrono::milliseconds notice_after,
              WaitNotices::Tell tell)
-    : transport_(std::move(transport)), recorder_(rank(), ranks()) {
+    : transport_(std::move(transport)),
+      recorder_(rank(), ranks(), [this] { return transport_ ? transport_->clock_offset() : 0; }) {
   if (transport_) notices_.emplace(notice_after, std::move(tell));
 }
 

@@ -10,6 +10,7 @@
 #include "reprise/core/quote.h"
 #include "reprise/distributed/hub/host_name.h"
 #include "reprise/distributed/hub/mac.h"
+#include "reprise/distributed/recorder.h"
 
 namespace reprise::distributed {
 namespace {
@@ -239,8 +240,10 @@ void HubClient::beat() {
 
 void HubClient::handle(const Frame& frame) {
   if (frame.kind == FrameKind::failure) return end(failure_in(frame));
-  if (frame.kind != FrameKind::left) return;
   std::lock_guard lock(mutex_);
+  if (frame.kind == FrameKind::beat && !frame.fields.empty())
+    clock_.heard(double(number_in_frame(frame, 0, 0, INT64_MAX)) / 1e6, recorded_now());
+  if (frame.kind != FrameKind::left) return;
   left_.emplace(int(number_in_frame(frame, 0, 0, ranks_ - 1)),
                 frame.fields.size() > 1 ? frame.fields[1] : "");
   changed_.notify_all();
@@ -270,6 +273,11 @@ std::optional<Failure> HubClient::failure(std::chrono::milliseconds time) const 
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, time, [&] { return failure_.has_value(); });
   return failure_;
+}
+
+double HubClient::clock_offset() const {
+  std::lock_guard lock(mutex_);
+  return clock_.seconds();
 }
 
 std::exception_ptr HubClient::own_error() const {

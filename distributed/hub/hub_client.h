@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "reprise/distributed/hub/clock_offset.h"
 #include "reprise/distributed/hub/frame_stream.h"
 #include "reprise/distributed/hub/handshake.h"
 #include "reprise/distributed/hub/rendezvous.h"
@@ -50,6 +51,8 @@ class HubClient {
   bool has_left(int rank) const { return last_call_of(rank).has_value(); }
   /// With which call, if it has left; empty where it has made none.
   std::optional<std::string> last_call_of(int rank) const;
+  /// By how many seconds the clock of rank 0's machine is ahead of this one's, as far as its heartbeats tell.
+  double clock_offset() const;
   /// The lack of memory by which its thread has ended the world, if one has.
   std::exception_ptr own_error() const;
 
@@ -84,6 +87,7 @@ class HubClient {
   std::optional<Failure> failure_;
   std::exception_ptr own_;
   std::map<int, std::string> left_;  // and their last calls
+  ClockOffset clock_;
   std::mutex send_mutex_;
   std::atomic<bool> is_closing_{false};
   Clock::time_point beat_at_{};

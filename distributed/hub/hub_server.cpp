@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <new>
 
 #include "reprise/distributed/hub/address.h"
 #include "reprise/distributed/hub/host_name.h"
 #include "reprise/distributed/hub/token.h"
+#include "reprise/distributed/recorder.h"
 
 namespace reprise::distributed {
 namespace {
@@ -19,6 +21,9 @@ constexpr std::chrono::milliseconds report_time{200};
 constexpr std::chrono::milliseconds short_wait{50}, long_wait{beat_time / 2};
 constexpr size_t spare_connections = 16, proof_size = 16;
 constexpr size_t most_told_of = 16;  // addresses: a stranger may have many
+
+// Since 1970, by this machine's clock.
+int64_t microseconds_now() { return std::llround(1e6 * recorded_now()); }
 
 }  // namespace
 
@@ -271,7 +276,7 @@ void HubServer::beat(Clock::time_point now) {
   if (now < beat_at_) return;
   beat_at_ = now + beat_time;
   for (auto& [fd, c] : connections_)
-    if (c.rank >= 0) c.stream.send_if_room({FrameKind::beat});
+    if (c.rank >= 0) c.stream.send_if_room({FrameKind::beat, {std::to_string(microseconds_now())}});
 }
 
 // From the welcome on; until then a rank sends nothing.

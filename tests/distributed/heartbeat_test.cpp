@@ -170,6 +170,29 @@ TEST(Heartbeats, WhoWasStoppedItselfHearsFirst) {
   EXPECT_FALSE(silence.is_too_long());
 }
 
+TEST(ClockOffsets, AreThatOfTheQuickestOfTheLastHeartbeats) {
+  ClockOffset clock;
+  EXPECT_EQ(clock.seconds(), 0) << "none came";
+  clock.heard(1000.5, 995.75);  // ahead by 5 s, and on its way for 0.25 s
+  clock.heard(1001.5, 997.5);
+  EXPECT_EQ(clock.seconds(), 4.75);
+  for (int i = 0; i < 64; ++i) clock.heard(1000, 1002.5);  // it has been set
+  EXPECT_EQ(clock.seconds(), -2.5);
+}
+
+// One clock: what a heartbeat takes on its way is all that is seen.
+TEST(ClockOffsets, OfOneMachineIsNone) {
+  HubServer server({.job = "job", .ranks = 2, .timeout = 20s, .peer_timeout = 20s});
+  std::unique_ptr<HubClient> other;
+  std::thread thread(
+      [&] { other = std::make_unique<HubClient>(client_options(server.port(), 1, 2), [] {}); });
+  const HubClient client(client_options(server.port(), 0, 2), [] {});
+  thread.join();
+  for (int tries = 0; tries < 1000 && other->clock_offset() == 0; ++tries) std::this_thread::sleep_for(5ms);
+  EXPECT_LT(other->clock_offset(), 0);
+  EXPECT_GT(other->clock_offset(), -10) << "seconds; on a machine that is loaded";
+}
+
 class Stopped : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/distributed/flight/records.h"
 #include "reprise/distributed/threads/thread_groups.h"
 #include "reprise/io/run_log.h"
 #include "reprise/tests/distributed/sharded/wide_net.h"
@@ -141,6 +142,46 @@ TEST(RankRecords, SayWhatCommunicationTakesOnSeveralRanksAlone) {
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Each rank's own record, of what it computes between its calls.
+TEST(Computations, OfARunAreInTheRecordOfCalls) {
+  TempFolder folder;
+  const std::vector<std::string> errors = run({.ranks = 2,
+                                               .steps = 2,
+                                               .eval_every = 1,
+                                               .save_every = 1,
+                                               .change =
+                                                   [&](ProcessGroup& group, Task& task) {
+                                                     group.record_to(folder / "flight");
+                                                     task.updated = [&group, updates = 0]() mutable {
+                                                       if (++updates == 2)
+                                                         group.write_calls("the second update");
+                                                     };
+                                                   }},
+                                              folder.path());
+  for (const std::string& error : errors) EXPECT_EQ(error, "");
+  const auto records = distributed::read_records(folder / "flight");
+  ASSERT_EQ(records.size(), 2u);
+  for (const auto& [rank, record] : records) {
+    std::vector<std::string> names;
+    double last = 0;
+    for (const distributed::RecordedComputation& one : record.computations) {
+      names.push_back(detail::join(one.step, ' ', one.name));
+      EXPECT_GE(one.begun, last) << one.name;
+      EXPECT_GE(one.done, one.begun) << one.name;
+      last = one.done;
+    }
+    std::vector<std::string> want;
+    for (int step = 0; step < 2; ++step) {
+      for (int g = 2 * rank; g < 2 * rank + 2; ++g)
+        for (const char* what : {"forward", "backward"})
+          want.push_back(detail::join(step, ' ', what, " of micro-batch ", g));
+      if (step == 1) break;  // the second update has not ended
+      for (const char* what : {"update", "evaluation", "save"}) want.push_back(detail::join(step, ' ', what));
+    }
+    EXPECT_EQ(names, want) << "rank " << rank;
+  }
 }
 
 TEST(RankTimes, OwnTimeIsWhatIsLeftOfTheStepWithoutItsWaits) {
