@@ -27,6 +27,18 @@ uint64_t hash_of(const std::string& text) {
   return hash;
 }
 
+// The group's name, and what the call is, as far as there was room for it.
+struct Texts {
+  std::string group, description;
+};
+
+Texts texts_of(const Note& note) {
+  const std::string text(note.begin() + sizeof(Head), note.end());
+  const std::string group = text.substr(0, text.find('\0'));
+  const std::string rest = text.substr(std::min(text.size(), group.size() + 1));
+  return {printable(group), printable(rest.substr(0, rest.find('\0')))};
+}
+
 }  // namespace
 
 Call make_call(std::string operation, const std::string& words, const Tensor& x, const std::string& label) {
@@ -62,13 +74,16 @@ Note expected_note(const Call& call) {
 bool agree(const Note& one, const Note& other) { return head_of(one) == head_of(other); }
 
 std::string description_in(const Note& note, const Call& call) {
-  const std::string text(note.begin() + sizeof(Head), note.end());
-  const std::string group = text.substr(0, text.find('\0'));
-  const std::string rest = text.substr(std::min(text.size(), group.size() + 1));
-  const std::string description = printable(rest.substr(0, rest.find('\0')));
+  const auto [group, description] = texts_of(note);
   const Head head = head_of(note);
   if (head.key == call.key) return description;
-  return detail::join("call ", head.sequence, " of group ", printable(group), ": ", description);
+  return detail::join("call ", head.sequence, " of group ", group, ": ", description);
+}
+
+std::string place_in(const Note& note) {
+  const auto [group, description] = texts_of(note);
+  return detail::join(description.substr(0, description.find(' ')), " #", head_of(note).sequence,
+                      " of group ", group);
 }
 
 std::string ranks_in_words(const std::vector<int>& ranks) {

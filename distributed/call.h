@@ -39,6 +39,9 @@ bool agree(const Note& one, const Note& other);
 /// What a note says, for messages about a call of `group`: where it is of another group, with that and its number.
 std::string description_in(const Note& note, const Call& call);
 
+/// The call that a note is of: "all_reduce #7 of group world".
+std::string place_in(const Note& note);
+
 /// "rank 2", "ranks 1 3".
 std::string ranks_in_words(const std::vector<int>& ranks);
 

@@ -5,6 +5,19 @@
 namespace reprise::distributed {
 namespace {
 
+// "rank 2 was last heard 0.2 s before, after all_reduce #7 of group world", as far as that is known.
+std::string trace_of(const Failure& failure, const std::string& last_call) {
+  TextStream text;
+  if (failure.heard >= 0) {
+    text << "\n  rank " << failure.rank << " was last heard " << std::fixed << std::setprecision(1)
+         << failure.heard << " s before";
+    if (!last_call.empty()) text << ", after " << last_call;
+  } else if (!last_call.empty()) {
+    text << "\n  the last call of rank " << failure.rank << " that is known here: " << last_call;
+  }
+  return text.str();
+}
+
 std::string message_of(const Failure& failure, const DistributedError::Call& call, double seconds) {
   TextStream text;
   text << failure.message << "\n  at " << call.operation;
@@ -16,6 +29,7 @@ std::string message_of(const Failure& failure, const DistributedError::Call& cal
   text << ", after " << std::fixed << std::setprecision(1) << seconds << " s";
   if (call.by >= 0) text << ", on rank " << call.by;
   if (call.step >= 0) text << ", at step " << call.step;
+  text << trace_of(failure, call.theirs);
   if (!call.record.empty()) text << "\n  calls: " << call.record;
   return text.str();
 }

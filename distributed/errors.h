@@ -26,6 +26,7 @@ struct Failure {
   FailureKind kind = FailureKind::transport;  ///< what happened
   int rank = 0;         ///< of the first group, "world"; the rank at fault as far as is known
   std::string message;  ///< "rank 2 died: its connection closed without a goodbye"
+  double heard = -1;    ///< seconds before, when the rank was last heard; -1: that is not known
 };
 
 /// A failure, met in a call. The first one ends all groups of a rank: later calls throw it again at once.
@@ -42,6 +43,8 @@ class DistributedError : public Error {
     std::string form{};    ///< of the tensor: "f32, 24.7 MiB"; may be empty
     int by = -1;           ///< the rank that made the call; -1: it is not said
     int64_t step = -1;     ///< of the training run (ProcessGroup::set_step); -1: it is not said
+    std::string
+        theirs{};  ///< the last call that this rank knows of the one at fault: "all_reduce #7 of group world"; may be empty
   };
   DistributedError(const Failure& failure, Call call, double seconds);  ///< `seconds` after the call began
 

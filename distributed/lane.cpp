@@ -96,6 +96,7 @@ Note Lane::take(const Place& place, Clock::time_point deadline) {
     awaited_ = place.rank;
   }
   const Note note = world_->transport()->take(place.rank, tag(calls, uint64_t(place.number)), deadline);
+  world_->note_call_of(place.rank, place.number, note);
   std::lock_guard lock(mutex_);
   awaited_.reset();
   return note;

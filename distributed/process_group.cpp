@@ -342,6 +342,11 @@ void ProcessGroup::record_to(const std::string& folder) { calls_->world().record
 
 void ProcessGroup::set_step(int64_t step) { calls_->world().step = step; }
 
+void ProcessGroup::record_computation(const std::string& name, double begun, double done) {
+  World& world = calls_->world();
+  if (world.ranks() > 1) world.recorder().add({name, world.step, begun, done});
+}
+
 std::string ProcessGroup::write_calls(const std::string& reason) {
   return calls_->world().recorder().write(reason);
 }

@@ -140,6 +140,8 @@ class ProcessGroup {
   void record_to(const std::string& folder);
   /// The step of the training run that this rank is at: errors of calls say it.
   void set_step(int64_t step);
+  /// What this rank computed: `Computation` (distributed/flight/computation.h) calls it. Times in seconds since 1970.
+  void record_computation(const std::string& name, double begun, double done);
   /// Writes them now; the file's path, or nothing where there is no folder or it cannot be written.
   std::string write_calls(const std::string& reason);
   /// What the calls of all groups of this rank have cost so far.

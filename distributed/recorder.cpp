@@ -11,11 +11,6 @@
 namespace reprise::distributed {
 namespace {
 
-double now() {
-  using namespace std::chrono;
-  return duration<double>(system_clock::now().time_since_epoch()).count();
-}
-
 std::string time_of(double seconds) { return seconds > 0 ? io::json_number(seconds) : "null"; }
 
 std::string quoted(const std::string& text) { return io::json_quote(printable(text)); }
@@ -35,11 +30,22 @@ std::string line_of(const RecordedCall& recorded) {
   return line.str();
 }
 
+std::string line_of(const RecordedComputation& computation) {
+  return detail::join("{\"computation\":", quoted(computation.name), ",\"step\":", computation.step,
+                      ",\"begun\":", time_of(computation.begun), ",\"done\":", time_of(computation.done),
+                      "}\n");
+}
+
 }  // namespace
+
+double recorded_now() {
+  using namespace std::chrono;
+  return duration<double>(system_clock::now().time_since_epoch()).count();
+}
 
 int64_t CallTrack::issue(const Call& call) {
   std::lock_guard lock(mutex_);
-  calls_.push_back({.call = call, .issued = now()});
+  calls_.push_back({.call = call, .issued = recorded_now()});
   if (calls_.size() > most_calls) calls_.pop_front(), ++forgotten_;
   return forgotten_ + int64_t(calls_.size()) - 1;
 }
@@ -50,12 +56,12 @@ RecordedCall* CallTrack::find(int64_t number) {
 
 void CallTrack::begin(int64_t number) {
   std::lock_guard lock(mutex_);
-  if (RecordedCall* call = find(number)) call->begun = now();
+  if (RecordedCall* call = find(number)) call->begun = recorded_now();
 }
 
 void CallTrack::end(int64_t number) {
   std::lock_guard lock(mutex_);
-  if (RecordedCall* call = find(number)) call->done = now();
+  if (RecordedCall* call = find(number)) call->done = recorded_now();
 }
 
 std::deque<RecordedCall> CallTrack::calls() const {
@@ -71,6 +77,12 @@ std::shared_ptr<CallTrack> Recorder::add_group() {
   return track;
 }
 
+void Recorder::add(RecordedComputation computation) {
+  std::lock_guard lock(mutex_);
+  computations_.push_back(std::move(computation));
+  if (computations_.size() > most_computations) computations_.pop_front();
+}
+
 void Recorder::set_folder(const std::string& folder) {
   std::lock_guard lock(mutex_);
   folder_ = folder;
@@ -81,11 +93,15 @@ std::string Recorder::write(const std::string& reason) {
   if (folder_.empty()) return "";
   const std::string path = detail::join(folder_, "/rank-", rank_, ".jsonl");
   try {
-    std::string text = detail::join("{\"rank\":", rank_, ",\"ranks\":", ranks_, ",\"pid\":", ::getpid(),
-                                    ",\"time\":", time_of(now()), ",\"reason\":", quoted(reason), "}\n");
+    std::string text =
+        detail::join("{\"rank\":", rank_, ",\"ranks\":", ranks_, ",\"pid\":", ::getpid(),
+                     ",\"time\":", time_of(recorded_now()),
+                     ",\"clock_offset\":", io::json_number(clock_offset_ ? clock_offset_() : 0),
+                     ",\"reason\":", quoted(reason), "}\n");
     for (const auto& one : tracks_)
       if (const auto track = one.lock())
         for (const RecordedCall& call : track->calls()) text += line_of(call);
+    for (const RecordedComputation& computation : computations_) text += line_of(computation);
     io::make_folders_durable(folder_);
     io::write_file(path, text);
   } catch (const std::exception&) { return ""; }  // what is told must not hang on a full disk

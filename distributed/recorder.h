@@ -1,7 +1,8 @@
-// Recorder: the last calls of each group of a rank, written to a file where a failure ends the world, or when it is asked for.
+// Recorder: the last calls of each group of a rank, and what it computed between them, written to a file where a failure ends the world, or when it is asked for.
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -16,6 +17,16 @@ namespace reprise::distributed {
 struct RecordedCall {
   Call call;
   double issued = 0, begun = 0, done = 0;
+};
+
+/// Seconds since 1970, of the clock whose times are recorded.
+double recorded_now();
+
+/// What a rank computed, in a step of its training (-1: of none), and when it began and ended.
+struct RecordedComputation {
+  std::string name;
+  int64_t step = -1;
+  double begun = 0, done = 0;
 };
 
 /// The calls of one group.
@@ -40,21 +51,28 @@ class CallTrack {
 /// Of one rank: its file is FOLDER/rank-K.jsonl.
 class Recorder {
  public:
-  Recorder(int rank, int ranks) : rank_(rank), ranks_(ranks) {}
+  static constexpr size_t most_computations = 4096;
+
+  /// `clock_offset`: by how many seconds rank 0's clock is ahead of this rank's, as far as is known then; none: they are one.
+  Recorder(int rank, int ranks, std::function<double()> clock_offset = {})
+      : rank_(rank), ranks_(ranks), clock_offset_(std::move(clock_offset)) {}
 
   /// The track of a group, for as long as that lives.
   std::shared_ptr<CallTrack> add_group();
+  void add(RecordedComputation computation);
   /// Empty: nothing is written.
   void set_folder(const std::string& folder);
-  /// Writes the calls of all groups, with the reason; the file's path, or nothing where there is no folder or it cannot be
+  /// Writes the calls of all groups and the computations, with the reason; the file's path, or nothing where there is no folder or it cannot be
   /// written.
   std::string write(const std::string& reason);
 
  private:
   int rank_, ranks_;
+  std::function<double()> clock_offset_;
   std::mutex mutex_;
   std::string folder_;
   std::list<std::weak_ptr<CallTrack>> tracks_;
+  std::deque<RecordedComputation> computations_;
 };
 
 }  // namespace reprise::distributed

@@ -45,6 +45,9 @@ class Transport {
   virtual int rank() const = 0;   ///< this one, in [0, ranks())
   virtual int ranks() const = 0;  ///< of the world
 
+  /// By how many seconds rank 0's clock is ahead of this rank's, as far as is known; 0 on one machine.
+  virtual double clock_offset() const { return 0; }
+
   /// Starts to send a note, and returns at once.
   virtual void post(int to, uint64_t tag, const Note& note) = 0;
   /// The next note; throws `late` at the deadline.

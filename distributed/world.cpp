@@ -17,7 +17,8 @@ std::string place_of(const DistributedError::Call& call) {
 
 World::World(std::shared_ptr<Transport> transport, std::chrono::milliseconds notice_after,
              WaitNotices::Tell tell)
-    : transport_(std::move(transport)), recorder_(rank(), ranks()) {
+    : transport_(std::move(transport)),
+      recorder_(rank(), ranks(), [this] { return transport_ ? transport_->clock_offset() : 0; }) {
   if (transport_) notices_.emplace(notice_after, std::move(tell));
 }
 
@@ -31,6 +32,22 @@ void World::note_call(const std::string& operation, int64_t sequence, const std:
   std::lock_guard lock(mutex_);
   last_call_.operation = operation, last_call_.sequence = sequence, last_call_.group = group;
   last_call_.step = step;
+}
+
+// Several groups take the notes of one rank, by a thread each.
+void World::note_call_of(int rank, int64_t number, const Note& note) {
+  std::lock_guard lock(mutex_);
+  ToldCall& last = told_by_[rank];
+  if (number > last.number) last = {number, note};
+}
+
+// Of a rank that went without a word: who leaves says its last call itself, and calls that differ are both told.
+std::string World::last_call_of(const Failure& failure) const {
+  const bool says_none = failure.kind == FailureKind::died || failure.kind == FailureKind::silent ||
+                         failure.kind == FailureKind::late || failure.kind == FailureKind::transport;
+  std::lock_guard lock(mutex_);
+  const auto last = told_by_.find(failure.rank);
+  return says_none && last != told_by_.end() ? place_in(last->second.note) : "";
 }
 
 int64_t World::next_call_with(int rank) {
@@ -69,6 +86,7 @@ void World::fail(const Failure& failure, DistributedError::Call call, double sec
       told = transport_->explain(told);
     }
     if (transport_) transport_->fail(told);
+    call.theirs = last_call_of(told);
     call.record = recorder_.write(told.message);
   } catch (const std::bad_alloc&) {}  // the cause counts, also where it cannot be told or written
   std::lock_guard lock(mutex_);

@@ -35,6 +35,8 @@ class World {
   std::atomic<int64_t> step{-1};
   /// A call that this rank makes: of the last one the others hear when it leaves.
   void note_call(const std::string& operation, int64_t sequence, const std::string& group);
+  /// A call that another rank has told this one of, the `number`-th: of the newest one the error says where that rank is at fault.
+  void note_call_of(int rank, int64_t number, const Note& note);
   /// The number of the next call that is told to a rank, from 1.
   int64_t next_call_with(int rank);
   /// Set while a thread makes a call of one of the groups.
@@ -52,7 +54,13 @@ class World {
   void leave();
 
  private:
+  struct ToldCall {
+    int64_t number = 0;
+    Note note{};
+  };
+
   bool has_ended() const;  // under the lock
+  std::string last_call_of(const Failure& failure) const;
 
   std::shared_ptr<Transport> transport_;
   Recorder recorder_;
@@ -61,6 +69,7 @@ class World {
   std::atomic_flag busy_{};
   mutable std::mutex mutex_;
   std::map<int, int64_t> calls_with_;
+  std::map<int, ToldCall> told_by_;  // by rank
   DistributedError::Call last_call_;
   std::optional<DistributedError> failure_;
   std::exception_ptr own_;  // what this rank met itself, in the place of a failure

@@ -10,6 +10,8 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/recompute/accounting/accounting.h"
 #include "reprise/core/memory.h"
+#include "reprise/distributed/flight/computation.h"
+#include "reprise/distributed/hub/host_name.h"
 #include "reprise/distributed/sharded/evaluated_weights.h"
 #include "reprise/distributed/sharded/shared_tensors.h"
 #include "reprise/distributed/sharded/whole_weights.h"
@@ -56,7 +58,7 @@ class Trainer {
             {shared_.path, options.keep, options.retry_seconds,
              options.save_async.value_or(!parameters_.at(0).device().is_cpu()), shared_.group},
             first_step > 0 ? first_step : -1, writes() ? tell() : [](const std::string&) {}),
-        times_(group_, tell()),
+        times_(group_, tell(), group_.gather_text(distributed::host_name())),
         steps_(task, options, parallel_, scaler, first_step) {
     if (writes()) records_.emplace(options.run_folder, first_step, options.resume, tell());
   }
@@ -143,6 +145,13 @@ class Trainer {
 
   bool due(int64_t every) const { return every > 0 && step_ % every == 0; }
 
+  // What `compute` returns; the record of this rank's calls has it by this name.
+  template <class Compute>
+  auto recorded(const std::string& name, Compute&& compute) {
+    const distributed::Computation scope(group_, name);
+    return compute();
+  }
+
   // One update of the parameters.
   void update() {
     group_.set_step(step_);
@@ -153,14 +162,16 @@ class Trainer {
     for (int64_t g : parallel_.share(options_.accumulate)) {
       AnomalyMode anomaly(options_.anomaly);
       seed_micro_batch(options_.seed, step_, g);
-      steps_.backward(micro_batch_loss(g), g);
+      const std::string part = " of micro-batch " + std::to_string(g);
+      const Tensor loss = recorded("forward" + part, [&] { return micro_batch_loss(g); });
+      recorded("backward" + part, [&] { steps_.backward(loss, g); });
     }
     seed_update(options_.seed, step_);
     lr_ = options_.schedule(step_);
     task_.optimizer.set_lr(lr_);
     if (options_.weight_decay) task_.optimizer.set_weight_decay((*options_.weight_decay)(step_));
     RunRecords::Values values = {{"lr", lr_}};
-    steps_.step();
+    recorded("update", [&] { steps_.step(); });
     task_.optimizer.zero_grad();
     ++step_;
     times_.end_step(values);
@@ -202,7 +213,9 @@ class Trainer {
   // On all ranks. False if a signal ended it.
   bool validate(bool whole) {
     return with_averages([&] {
-      validation_ = in_phase(Phase::evaluation, [&] { return task_.validation_loss(whole); });
+      validation_ = in_phase(Phase::evaluation, [&] {
+        return recorded("evaluation", [&] { return task_.validation_loss(whole); });
+      });
       if (!writes()) return;
       std::vector<std::pair<std::string, double>> values = {{"val_loss", validation_->loss}};
       if (validation_->accuracy) values.emplace_back("val_accuracy", *validation_->accuracy);
@@ -217,8 +230,10 @@ class Trainer {
     if (writes()) progress_.break_line();
     return with_averages([&] {
       if (!writes()) return;
-      std::string text = in_phase(
-          Phase::sampling, [&] { return about("train: after step " + std::to_string(step_), task_.sample); });
+      std::string text = in_phase(Phase::sampling, [&] {
+        return recorded("sample",
+                        [&] { return about("train: after step " + std::to_string(step_), task_.sample); });
+      });
       report("\n--- sample after step {} ---\n{}\n---\n\n", step_, for_output(text));
       records_->add_sample(step_, text);
     });
@@ -240,7 +255,7 @@ class Trainer {
 
   // On all ranks: each writes what it has of the optimizer's state, or gives it to rank 0, which alone writes all else.
   void save(bool last) {
-    in_phase(Phase::saving, [&] { save_step(last); });
+    in_phase(Phase::saving, [&] { recorded("save", [&] { save_step(last); }); });
   }
 
   void save_step(bool last) {

@@ -6,7 +6,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -21,6 +20,7 @@
 #include "reprise/distributed/call.h"
 #include "reprise/distributed/environment.h"
 #include "reprise/distributed/gloo/gloo_transport.h"
+#include "reprise/distributed/hub/host_name.h"
 #include "reprise/distributed/nccl/nccl_channel.h"
 #include "reprise/distributed/same_on_all.h"
 #include "reprise/distributed/tree.h"
@@ -122,11 +122,6 @@ const char* transport_of(const TrainingOptions& o) {
   return Device::parse(o.device).is_cpu() ? "Gloo" : "NCCL and Gloo";
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
-}
-
 }  // namespace
 
 void take_ranks(CLI::App& train, TrainingOptions& o) {
@@ -222,7 +217,7 @@ void check_same_run(distributed::ProcessGroup& group, const TrainingOptions& o, 
     if (!line.empty() && !line.starts_with('#') && !left_out.contains(option)) lines += line + '\n';
   }
   distributed::check_same_on_all(group, "train", lines + data);
-  train::report("{}", hosts_line(group.gather_text(host_name())));
+  train::report("{}", hosts_line(group.gather_text(distributed::host_name())));
 }
 
 std::string hosts_line(const std::vector<std::string>& host_of_rank) {
@@ -234,7 +229,8 @@ std::string hosts_line(const std::vector<std::string>& host_of_rank) {
   }
   std::string listed;
   for (const std::string& host : hosts)
-    listed += fmt::format("{}{} with {}", listed.empty() ? "" : ", ", train::for_output(host),
+    listed += fmt::format("{}{} with {}", listed.empty() ? "" : ", ",
+                          host.empty() ? "?" : distributed::shown_host(host),
                           distributed::ranks_in_words(ranks[host]));
   return fmt::format("Hosts: {}: {}\n", hosts.size(), listed);
 }

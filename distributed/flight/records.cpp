@@ -25,6 +25,23 @@ double time_in(io::JsonReader& json) {
   return 0;
 }
 
+// A line of one begins so.
+constexpr const char* computation_mark = "{\"computation\":";
+
+RecordedComputation read_computation(const std::string& line, const std::string& path, size_t offset) {
+  RecordedComputation computation;
+  io::JsonReader json(line, path, offset);
+  json.object([&](const std::string& key) {
+    if (key == "computation") return void(computation.name = json.string());
+    if (key == "step") return void(computation.step = json.integer());
+    if (key == "begun") return void(computation.begun = json.number());
+    if (key == "done") return void(computation.done = json.number());
+    json.skip();
+  });
+  json.end();
+  return computation;
+}
+
 RecordedCall read_call(const std::string& line, const std::string& path, size_t offset) {
   RecordedCall recorded;
   Call& call = recorded.call;
@@ -52,6 +69,7 @@ void read_head(CallRecord& record, const std::string& line, const std::string& p
     if (key == "rank") return void(record.rank = int(json.integer()));
     if (key == "ranks") return void(record.ranks = int(json.integer()));
     if (key == "reason") return void(record.reason = json.string());
+    if (key == "clock_offset") return void(record.clock_offset = json.number());
     json.skip();
   });
   json.end();
@@ -72,6 +90,8 @@ CallRecord read_record(const std::string& path) {
     const std::string line = text.substr(begin, end - begin);
     if (begin == 0) {
       read_head(record, line, path);
+    } else if (line.starts_with(computation_mark)) {
+      record.computations.push_back(read_computation(line, path, begin));
     } else {
       RecordedCall recorded = read_call(line, path, begin);
       record.calls[track_of(recorded.call)][recorded.call.sequence] = std::move(recorded);

@@ -3,16 +3,19 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "reprise/distributed/recorder.h"
 
 namespace reprise::distributed {
 
-/// What one rank has written. Of a call, dtype and shape are among its words.
+/// What one rank has written, with times of its own clock. Of a call, dtype and shape are among its words.
 struct CallRecord {
   int rank = 0, ranks = 0;
   std::string reason;                                              ///< why it was written
   std::map<std::string, std::map<int64_t, RecordedCall>> calls{};  ///< by group, or group and pair; by number
+  std::vector<RecordedComputation> computations{};
+  double clock_offset = 0;  ///< by how many seconds rank 0's clock was ahead, as far as the rank knew
 };
 
 /// FOLDER/rank-K.jsonl of all ranks, by rank. Error if there is none, or if one cannot be read.

@@ -14,15 +14,15 @@ enum class FrameKind : char {
   greeting = 'G',  ///< hub: protocol, job, its nonce (hub/handshake.h)
   hello = 'H',     ///< rank: who it is, its nonce and proof
   accepted = 'A',  ///< hub: its proof
-  call = 'C',      ///< hub: all have come
+  call = 'C',      ///< hub: all have come; who rank 0 is
   places = 'P',    ///< rank: an address for each rank, at which this one now listens
   welcome =
       'W',  ///< hub: an address of each rank for this one; their nonces, or proofs to send and proofs to expect
   refusal = 'R',  ///< hub: why the ranks cannot join; before it has accepted a rank: nothing
-  failure = 'F',  ///< rank to hub, hub to all: kind, rank, message
+  failure = 'F',  ///< rank to hub, hub to all: kind, rank, message, milliseconds since it was heard
   goodbye = 'B',  ///< rank: it makes no more calls; its last one
   left = 'L',     ///< hub: which rank said goodbye, and its last call
-  beat = 'T',     ///< rank to hub, hub to ranks: nothing but that it is there
+  beat = 'T',     ///< rank to hub: nothing but that it is there; hub to ranks: microseconds since 1970
 };
 
 struct Frame {

@@ -1,12 +1,13 @@
 #include "reprise/distributed/hub/handshake.h"
 
+#include "reprise/distributed/hub/host_name.h"
 #include "reprise/distributed/hub/mac.h"
 #include "reprise/distributed/hub/token.h"
 
 namespace reprise::distributed {
 namespace {
 
-constexpr size_t nonce_size = 16, hello_fields = 5;
+constexpr size_t nonce_size = 16, hello_fields = 6;
 constexpr int64_t most_ranks = 1 << 20;
 
 // Each text behind its length: no two lists of texts are the same bytes.
@@ -27,8 +28,8 @@ std::string new_nonce() { return random_bytes(nonce_size); }
 
 Frame frame_of(const Hello& hello) {
   return {FrameKind::hello,
-          {std::to_string(hello.rank), std::to_string(hello.ranks), std::to_string(hello.pid), hello.nonce,
-           hello.proof}};
+          {std::to_string(hello.rank), std::to_string(hello.ranks), std::to_string(hello.pid), hello.host,
+           hello.nonce, hello.proof}};
 }
 
 Hello hello_in(const Frame& frame) {
@@ -37,15 +38,18 @@ Hello hello_in(const Frame& frame) {
   hello.rank = int(number_in_frame(frame, 0, 0, hello.ranks - 1));
   hello.pid = number_in_frame(frame, 2, 0, INT64_MAX);
   check(frame.fields.size() == hello_fields, "hub: a hello of ", frame.fields.size(), " fields");
-  hello.nonce = frame.fields[3];
-  hello.proof = frame.fields[4];
+  check(frame.fields[3].size() <= longest_host, "hub: a hello from a host whose name has ",
+        frame.fields[3].size(), " bytes; the most are ", longest_host);
+  hello.host = frame.fields[3];
+  hello.nonce = frame.fields[4];
+  hello.proof = frame.fields[5];
   return hello;
 }
 
 std::string Handshake::made(const char* purpose, const Hello& hello) const {
   return hmac_sha256(key_for(token_, purpose),
                      listed({job_, hub_nonce_, hello.nonce, std::to_string(hello.rank),
-                             std::to_string(hello.ranks), std::to_string(hello.pid)}));
+                             std::to_string(hello.ranks), std::to_string(hello.pid), hello.host}));
 }
 
 Hello Handshake::proved(Hello hello) const {

@@ -3,7 +3,7 @@
 // Note [The join]
 //
 //   hub  -> rank   greeting   protocol, job, the hub's nonce
-//   rank -> hub    hello      rank, ranks, pid, the rank's nonce, its proof
+//   rank -> hub    hello      rank, ranks, pid, the name of its machine, the rank's nonce, its proof
 //   hub  -> rank   accepted   the hub's proof
 //
 // From here on both seal their frames (hub/frame_stream.h).
@@ -22,15 +22,17 @@
 
 namespace reprise::distributed {
 
-inline constexpr const char* hub_protocol = "reprise-hub-2";
+inline constexpr const char* hub_protocol = "reprise-hub-3";
 
 struct Hello {
   int rank = 0, ranks = 1;
   int64_t pid = 0;
+  std::string host{};  // what its machine calls itself, as it came: shown_host for messages
   std::string nonce{}, proof{};
 };
 Frame frame_of(const Hello& hello);
-Hello hello_in(const Frame& frame);  ///< Error if it has none
+Hello hello_in(
+    const Frame& frame);  ///< Error if it has none, or a host's name of more than longest_host bytes
 
 /// Both ends of one connection have the same.
 class Handshake {

@@ -7,7 +7,10 @@
 
 #include "reprise/core/listing.h"
 #include "reprise/core/number_in.h"
+#include "reprise/core/quote.h"
+#include "reprise/distributed/hub/host_name.h"
 #include "reprise/distributed/hub/mac.h"
+#include "reprise/distributed/recorder.h"
 
 namespace reprise::distributed {
 namespace {
@@ -84,7 +87,8 @@ std::optional<Frame> HubClient::ask(const Options& options, const std::string& a
   const std::optional<std::string> hub_nonce = greeting(options.job);
   if (!hub_nonce) return {};
   const Handshake handshake(options.token, options.job, *hub_nonce);
-  hello_ = handshake.proved({.rank = options.rank, .ranks = options.ranks, .pid = getpid()});
+  hello_ =
+      handshake.proved({.rank = options.rank, .ranks = options.ranks, .pid = getpid(), .host = host_name()});
   if (!stream_.send(frame_of(hello_))) return {};
   const std::optional<bool> is_accepted = accepts(handshake);
   if (is_accepted && !*is_accepted)
@@ -95,6 +99,7 @@ std::optional<Frame> HubClient::ask(const Options& options, const std::string& a
   const auto by = deadline + greeting_time;  // the hub's own word is better
   const std::optional<Frame> called = answer(by);
   if (!called || called->kind != FrameKind::call) return called;
+  take_call(*called);
   if (!stream_.send({FrameKind::places, options.addresses(own_address(stream_.socket()))})) return {};
   return answer(by);
 }
@@ -123,6 +128,14 @@ std::optional<bool> HubClient::accepts(const Handshake& handshake) {
     return frame->kind == FrameKind::accepted && frame->fields.size() == 1 &&
            is_same_secret(frame->fields[0], handshake.hub_proof(hello_));
   } catch (const Error&) { return {}; }
+}
+
+// Who rank 0 is, in the hub's words: "rank 0 (host a, pid 4711)".
+void HubClient::take_call(const Frame& frame) {
+  check(frame.fields.size() == 1 && frame.fields[0].starts_with("rank 0"), "hub: a call of ",
+        frame.fields.size(), " fields, or of another than rank 0");
+  constexpr size_t longest_shown = 200;
+  first_ = printable(frame.fields[0].substr(0, longest_shown));
 }
 
 void HubClient::take_welcome(const Options& options, const Frame& frame) {
@@ -173,7 +186,7 @@ bool HubClient::wait_for_bytes(Silence& silence) {
     silence.heard();
     return true;
   }
-  if (silence.is_too_long() && !has_left(0)) throw TransportError(silent_failure(0, "rank 0", silence));
+  if (silence.is_too_long() && !has_left(0)) throw TransportError(silent_failure(0, first_, silence));
   return false;
 }
 
@@ -214,7 +227,7 @@ void HubClient::loop() {
     return end({FailureKind::transport, 0, error.what()});
   }
   if (!is_closing_ && !has_left(0))
-    end({FailureKind::died, 0, "rank 0 died: its connection closed without a goodbye"});
+    end({FailureKind::died, 0, first_ + " died: its connection closed without a goodbye", silence.seconds()});
 }
 
 void HubClient::beat() {
@@ -227,8 +240,10 @@ void HubClient::beat() {
 
 void HubClient::handle(const Frame& frame) {
   if (frame.kind == FrameKind::failure) return end(failure_in(frame));
-  if (frame.kind != FrameKind::left) return;
   std::lock_guard lock(mutex_);
+  if (frame.kind == FrameKind::beat && !frame.fields.empty())
+    clock_.heard(double(number_in_frame(frame, 0, 0, INT64_MAX)) / 1e6, recorded_now());
+  if (frame.kind != FrameKind::left) return;
   left_.emplace(int(number_in_frame(frame, 0, 0, ranks_ - 1)),
                 frame.fields.size() > 1 ? frame.fields[1] : "");
   changed_.notify_all();
@@ -258,6 +273,11 @@ std::optional<Failure> HubClient::failure(std::chrono::milliseconds time) const 
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, time, [&] { return failure_.has_value(); });
   return failure_;
+}
+
+double HubClient::clock_offset() const {
+  std::lock_guard lock(mutex_);
+  return clock_.seconds();
 }
 
 std::exception_ptr HubClient::own_error() const {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "reprise/distributed/hub/clock_offset.h"
 #include "reprise/distributed/hub/frame_stream.h"
 #include "reprise/distributed/hub/handshake.h"
 #include "reprise/distributed/hub/rendezvous.h"
@@ -50,6 +51,8 @@ class HubClient {
   bool has_left(int rank) const { return last_call_of(rank).has_value(); }
   /// With which call, if it has left; empty where it has made none.
   std::optional<std::string> last_call_of(int rank) const;
+  /// By how many seconds the clock of rank 0's machine is ahead of this one's, as far as its heartbeats tell.
+  double clock_offset() const;
   /// The lack of memory by which its thread has ended the world, if one has.
   std::exception_ptr own_error() const;
 
@@ -62,6 +65,7 @@ class HubClient {
   void take_welcome(const Options& options, const Frame& frame);
   std::optional<Frame> receive(Clock::time_point deadline);
   std::optional<Frame> answer(Clock::time_point deadline);
+  void take_call(const Frame& frame);
   bool wait_for_bytes(Silence& silence);
   void run();
   void loop();
@@ -74,7 +78,8 @@ class HubClient {
   std::chrono::milliseconds peer_timeout_{};
   FrameStream stream_;
   Hello hello_;
-  std::string refusal_;  // why the last hub that did did not take this rank
+  std::string first_ = "rank 0";  // as it is named in messages, once the hub has said more of it
+  std::string refusal_;           // why the last hub that did did not take this rank
   std::vector<std::string> addresses_, sent_, expected_;
   std::function<void()> on_failure_;
   mutable std::mutex mutex_;
@@ -82,6 +87,7 @@ class HubClient {
   std::optional<Failure> failure_;
   std::exception_ptr own_;
   std::map<int, std::string> left_;  // and their last calls
+  ClockOffset clock_;
   std::mutex send_mutex_;
   std::atomic<bool> is_closing_{false};
   Clock::time_point beat_at_{};

@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <new>
 
 #include "reprise/distributed/hub/address.h"
+#include "reprise/distributed/hub/host_name.h"
 #include "reprise/distributed/hub/token.h"
+#include "reprise/distributed/recorder.h"
 
 namespace reprise::distributed {
 namespace {
@@ -18,6 +21,9 @@ constexpr std::chrono::milliseconds report_time{200};
 constexpr std::chrono::milliseconds short_wait{50}, long_wait{beat_time / 2};
 constexpr size_t spare_connections = 16, proof_size = 16;
 constexpr size_t most_told_of = 16;  // addresses: a stranger may have many
+
+// Since 1970, by this machine's clock.
+int64_t microseconds_now() { return std::llround(1e6 * recorded_now()); }
 
 }  // namespace
 
@@ -166,6 +172,7 @@ void HubServer::handle_hello(Connection& connection, const Frame& frame) {
                                      " and ", hello.pid));
   connection.rank = hello.rank;
   connection.hello = hello;
+  hosts_.insert(hello.host);
   if (++joined_ == options_.ranks) call_all();
 }
 
@@ -192,18 +199,27 @@ void HubServer::handle_end(const Connection& connection) {
   if (connection.rank < 0 || connection.said_goodbye) return;
   const std::string who = name_of(connection);
   if (!is_running_) return refuse_all(who + " went before all ranks had come");
-  report({FailureKind::died, connection.rank, who + " died: its connection closed without a goodbye"});
+  report({FailureKind::died, connection.rank, who + " died: its connection closed without a goodbye",
+          connection.silence.seconds()});
 }
 
-std::string HubServer::name_of(const Connection& connection) {
-  const std::string machine = is_loopback(connection.from) ? "" : " on " + connection.from;
-  return detail::join("rank ", connection.rank, " (pid ", connection.hello.pid, machine, ")");
+// A machine is named where ranks have machines of several names, and then by that too.
+std::string HubServer::name_of(const Connection& connection) const {
+  const bool is_near = is_loopback(connection.from), is_named = hosts_.size() > 1;
+  const std::string host = is_named ? shown_host(connection.hello.host) : "";
+  std::string place = host.empty() ? "" : "host " + host;
+  if (!is_near) place += (place.empty() ? "at " : " at ") + connection.from;
+  return detail::join("rank ", connection.rank, " (", place, place.empty() ? "" : ", ", "pid ",
+                      connection.hello.pid, ")");
 }
 
 void HubServer::call_all() {
   listener_.close();
   is_complete_ = true;
-  send_to_all({FrameKind::call});
+  std::string first;
+  for (const auto& [fd, c] : connections_)
+    if (c.rank == 0) first = name_of(c);
+  send_to_all({FrameKind::call, {first}});
 }
 
 void HubServer::welcome_all() {
@@ -260,7 +276,7 @@ void HubServer::beat(Clock::time_point now) {
   if (now < beat_at_) return;
   beat_at_ = now + beat_time;
   for (auto& [fd, c] : connections_)
-    if (c.rank >= 0) c.stream.send_if_room({FrameKind::beat});
+    if (c.rank >= 0) c.stream.send_if_room({FrameKind::beat, {std::to_string(microseconds_now())}});
 }
 
 // From the welcome on; until then a rank sends nothing.

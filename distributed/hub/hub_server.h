@@ -75,7 +75,7 @@ class HubServer {
   void check_joined(Clock::time_point now);
   void check_silence();
   void beat(Clock::time_point now);
-  static std::string name_of(const Connection& connection);
+  std::string name_of(const Connection& connection) const;
   void report(const Failure& failure);
   void send_to_all(const Frame& frame);
   std::string who_came() const;
@@ -88,6 +88,7 @@ class HubServer {
       connections_;  // by their sockets: one that is read may change which others there are
   Clock::time_point join_by_, beat_at_{};
   std::set<std::string> told_of_;  // addresses
+  std::set<std::string> hosts_;    // of its ranks, as they name them
   int joined_ = 0, placed_ = 0;
   bool is_complete_ = false, is_running_ = false, is_over_ = false;
   std::optional<Failure> pending_{};  // a report that a better one may follow

@@ -29,14 +29,18 @@ class Silence {
   }
   /// To be called several times per heartbeat; counts no more than two heartbeats from one call to the next.
   bool is_too_long() {
-    const auto now = Clock::now();
-    silent_ += std::min<Clock::duration>(now - last_, 2 * beat_time);
-    last_ = now;
+    silent_ += since_last();
+    last_ = Clock::now();
     return timeout_.count() > 0 && silent_ > timeout_;
   }
-  double seconds() const { return std::chrono::duration<double>(silent_).count(); }
+  /// Up to now.
+  double seconds() const { return std::chrono::duration<double>(silent_ + since_last()).count(); }
 
  private:
+  Clock::duration since_last() const {
+    return std::min<Clock::duration>(Clock::now() - last_, 2 * beat_time);
+  }
+
   std::chrono::milliseconds timeout_;
   Clock::duration silent_{};
   Clock::time_point last_ = Clock::now();
@@ -45,9 +49,9 @@ class Silence {
 /// The failure of a rank that was silent for too long; `who`: "rank 2 (pid 4711)".
 inline Failure silent_failure(int rank, const std::string& who, const Silence& silence) {
   const double seconds = double(int64_t(silence.seconds() * 10)) / 10;
-  return {
-      FailureKind::silent, rank,
-      detail::join(who, " is silent: no heartbeat for ", seconds, " s; it is stopped, or its machine is")};
+  return {FailureKind::silent, rank,
+          detail::join(who, " is silent: no heartbeat for ", seconds, " s; it is stopped, or its machine is"),
+          silence.seconds()};
 }
 
 }  // namespace reprise::distributed

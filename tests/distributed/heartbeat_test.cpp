@@ -10,6 +10,7 @@
 #include "reprise/distributed/gloo/gloo_transport.h"
 #include "reprise/distributed/hub/hub_client.h"
 #include "reprise/distributed/hub/hub_server.h"
+#include "reprise/tests/distributed/mute_rank.h"
 #include "reprise/tests/distributed/ranks.h"
 #include "reprise/tests/support/child.h"
 #include "reprise/tests/support/errors.h"
@@ -18,6 +19,7 @@ namespace reprise::distributed {
 namespace {
 
 using testing::expect_error;
+using testing::MuteRank;
 using testing::places_of;
 using testing::Ranks;
 using testing::run_places;
@@ -25,32 +27,6 @@ using testing::run_ranks;
 using namespace std::chrono_literals;
 
 constexpr auto short_timeout = 1000ms, generous = 5000ms;
-
-std::string receive_frame(const Socket& socket, FrameReader& reader, FrameKind kind) {
-  while (true) {
-    while (auto frame = reader.next())
-      if (frame->kind == kind) return "";
-    if (!wait_readable(socket, 10s)) return "nothing came";
-    const std::string bytes = receive_some(socket);
-    if (bytes.empty()) return "the hub has hung up";
-    reader.feed(bytes);
-  }
-}
-
-// A rank that joins by hand, and then says no more; its connection stays.
-struct MuteRank {
-  Socket socket;
-  std::string wrong;
-  MuteRank(int port, int rank, int ranks, const std::string& address) {
-    socket = connect_to("127.0.0.1", port);
-    FrameReader reader;
-    if (!socket || !(wrong = receive_frame(socket, reader, FrameKind::greeting)).empty()) return;
-    send_all(socket, encode(frame_of(Hello{.rank = rank, .ranks = ranks, .pid = ::getpid()})));
-    if (!(wrong = receive_frame(socket, reader, FrameKind::call)).empty()) return;
-    send_all(socket, encode({FrameKind::places, std::vector<std::string>(size_t(ranks), address)}));
-    wrong = receive_frame(socket, reader, FrameKind::welcome);
-  }
-};
 
 HubClient::Options client_options(int port, int rank, int ranks) {
   return {.place = [=] { return Place{.ports = {port}}; },
@@ -60,6 +36,17 @@ HubClient::Options client_options(int port, int rank, int ranks) {
           .addresses = [=](const std::string&) { return std::vector<std::string>(size_t(ranks), "x"); },
           .timeout = 20s,
           .peer_timeout = short_timeout};
+}
+
+// Rank 0's hub by hand, for one rank of two: the end of the connection once it has greeted, and welcomed too if it does.
+FrameStream hub_by_hand(const Socket& listener, bool welcomes) {
+  FrameStream stream(accept_from(listener));
+  stream.send({FrameKind::greeting, {hub_protocol, "job", ""}});
+  while (!stream.next() && stream.receive()) {}
+  stream.send({FrameKind::accepted, {""}});
+  stream.send({FrameKind::call, {"rank 0 (host a\x1b[31m, pid 7)"}});
+  if (welcomes) stream.send({FrameKind::welcome, {"x", "x", "x", "x", "x", "x"}});
+  return stream;
 }
 
 TEST(Heartbeat, IsWaitedForLongerBetweenMachines) {
@@ -103,6 +90,36 @@ TEST(Heartbeats, RankWithoutThemIsSilent) {
   EXPECT_LT(Clock::now() - begin, short_timeout + generous);
 }
 
+// It has sent none for a while, and then its process ends.
+TEST(Heartbeats, DeathSaysWhenTheRankWasLastHeard) {
+  HubServer server({.job = "job", .ranks = 2, .timeout = 20s, .peer_timeout = 20s});
+  std::thread mute([&] {
+    const MuteRank rank(server.port(), 1, 2, "x");
+    EXPECT_EQ(rank.wrong, "");
+    std::this_thread::sleep_for(700ms);
+  });
+  const HubClient client(client_options(server.port(), 0, 2), [] {});
+  const auto told = client.failure(20s);
+  mute.join();
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->kind, FailureKind::died);
+  EXPECT_GE(told->heard, 0.6);
+  EXPECT_LT(told->heard, 0.7 + std::chrono::duration<double>(generous).count());
+}
+
+// The end of the hub's connection, as that of any other rank.
+TEST(Heartbeats, DeathOfRank0SaysWhoItWas) {
+  int port = 0;
+  const Socket listener = listen_on("127.0.0.1", {0}, port);
+  std::thread hub([&] { hub_by_hand(listener, true); });
+  const HubClient client(client_options(port, 1, 2), [] {});
+  const auto told = client.failure(20s);
+  hub.join();
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->message, "rank 0 (host a\\x1b[31m, pid 7) died: its connection closed without a goodbye");
+  EXPECT_GE(told->heard, 0);
+}
+
 TEST(Heartbeats, NoneIsSilentWhereThePeerTimeoutIs0) { EXPECT_FALSE(told_of_mute_rank(0ms, 2500ms)); }
 
 TEST(Heartbeats, RanksThatSendThemAreNotSilent) {
@@ -116,20 +133,13 @@ TEST(Heartbeats, RanksThatSendThemAreNotSilent) {
   EXPECT_FALSE(other->failure());
 }
 
-// A hub by hand: it greets, and says no more. Once with a welcome, once without.
+// It greets, and says no more.
 TEST(Heartbeats, HubWithoutThemIsSilent) {
   for (const bool welcomes : {true, false}) {
     int port = 0;
     const Socket listener = listen_on("127.0.0.1", {0}, port);
-    Socket accepted;
-    std::thread hub([&] {
-      accepted = accept_from(listener);
-      send_all(accepted, encode({FrameKind::greeting, {hub_protocol, "job", ""}}));
-      FrameReader reader;
-      receive_frame(accepted, reader, FrameKind::hello);
-      send_all(accepted, encode({FrameKind::accepted, {""}}) + encode({FrameKind::call}));
-      if (welcomes) send_all(accepted, encode({FrameKind::welcome, {"x", "x", "x", "x", "x", "x"}}));
-    });
+    FrameStream stays;
+    std::thread hub([&] { stays = hub_by_hand(listener, welcomes); });
     const auto begin = Clock::now();
     if (welcomes) {
       const HubClient client(client_options(port, 1, 2), [] {});
@@ -137,9 +147,12 @@ TEST(Heartbeats, HubWithoutThemIsSilent) {
       ASSERT_TRUE(told);
       EXPECT_EQ(told->kind, FailureKind::silent);
       EXPECT_EQ(told->rank, 0);
+      EXPECT_TRUE(told->message.starts_with("rank 0 (host a\\x1b[31m, pid 7) is silent: no heartbeat for 1"))
+          << told->message;
+      EXPECT_GE(told->heard, 1);
     } else {
-      expect_error([&] { HubClient client(client_options(port, 1, 2), [] {}); },
-                   "rank 0 is silent: no heartbeat for 1");
+      expect_error([&] { HubClient client(client_options(port, 1, 2), [] {}); }, "rank 0 (host a",
+                   "pid 7) is silent: no heartbeat for 1");
     }
     EXPECT_LT(Clock::now() - begin, short_timeout + generous);
     hub.join();
@@ -155,6 +168,29 @@ TEST(Heartbeats, WhoWasStoppedItselfHearsFirst) {
   EXPECT_GE(silence.seconds(), 1);
   silence.heard();
   EXPECT_FALSE(silence.is_too_long());
+}
+
+TEST(ClockOffsets, AreThatOfTheQuickestOfTheLastHeartbeats) {
+  ClockOffset clock;
+  EXPECT_EQ(clock.seconds(), 0) << "none came";
+  clock.heard(1000.5, 995.75);  // ahead by 5 s, and on its way for 0.25 s
+  clock.heard(1001.5, 997.5);
+  EXPECT_EQ(clock.seconds(), 4.75);
+  for (int i = 0; i < 64; ++i) clock.heard(1000, 1002.5);  // it has been set
+  EXPECT_EQ(clock.seconds(), -2.5);
+}
+
+// One clock: what a heartbeat takes on its way is all that is seen.
+TEST(ClockOffsets, OfOneMachineIsNone) {
+  HubServer server({.job = "job", .ranks = 2, .timeout = 20s, .peer_timeout = 20s});
+  std::unique_ptr<HubClient> other;
+  std::thread thread(
+      [&] { other = std::make_unique<HubClient>(client_options(server.port(), 1, 2), [] {}); });
+  const HubClient client(client_options(server.port(), 0, 2), [] {});
+  thread.join();
+  for (int tries = 0; tries < 1000 && other->clock_offset() == 0; ++tries) std::this_thread::sleep_for(5ms);
+  EXPECT_LT(other->clock_offset(), 0);
+  EXPECT_GT(other->clock_offset(), -10) << "seconds; on a machine that is loaded";
 }
 
 class Stopped : public ::testing::Test {

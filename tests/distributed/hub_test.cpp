@@ -95,6 +95,8 @@ TEST(Hub, FirstCauseIsTheVerdict) {
     EXPECT_EQ(failure->rank, 2);
     EXPECT_EQ(failure->message,
               "rank 2 (pid " + std::to_string(getpid()) + ") died: its connection closed without a goodbye");
+    EXPECT_GE(failure->heard, 0);
+    EXPECT_LT(failure->heard, 5) << "it has sent heartbeats";
   }
 }
 
@@ -231,9 +233,10 @@ TEST(Hub, StrangersChangeNothing) {
   std::vector<std::string> texts{"GET / HTTP/1.0\r\n\r\n",
                                  std::string(100000, '\0'),
                                  std::string(5, '\xff'),
-                                 encode({FrameKind::failure, {"0", "1", "I died"}}),
+                                 encode({FrameKind::failure, {"0", "1", "I died", "-1"}}),
                                  encode({FrameKind::goodbye}),
                                  encode({FrameKind::hello, {"0", "2", "1"}}),
+                                 encode({FrameKind::hello, {"0", "2", "1", "host", ""}}),
                                  encode({FrameKind::hello, {"-1", "2", "1"}}),
                                  encode({FrameKind::hello, {}}),
                                  encode({FrameKind::hello, {"x", "y", "z"}})};
@@ -332,8 +335,9 @@ TEST(Frames, RefuseWhatIsNone) {
     reader.feed(bytes);
     return reader.next();
   };
-  const std::string good = encode({FrameKind::failure, {"0", "1", "why"}});
+  const std::string good = encode({FrameKind::failure, {"0", "1", "why", "250"}});
   EXPECT_EQ(failure_in(*read(good)).message, "why");
+  EXPECT_EQ(failure_in(*read(good)).heard, 0.25);
   for (size_t i = 0; i + 1 < good.size(); ++i) EXPECT_FALSE(read(good.substr(0, i))) << "not whole";
   expect_error([&] { read(std::string("\xff\xff\xff\xff", 4) + "F"); }, "no frame");
   expect_error([&] { read(std::string(5, '\0')); }, "no frame");
@@ -341,7 +345,13 @@ TEST(Frames, RefuseWhatIsNone) {
   long_field[5] = 100;
   expect_error([&] { read(long_field); }, "ends within a field");
   expect_error([] { failure_in({FrameKind::failure, {"0"}}); }, "a failure of 1 fields");
-  expect_error([] { failure_in({FrameKind::failure, {"7", "1", ""}}); }, "no number from 0 to 6 in field 0");
+  expect_error(
+      [] {
+        failure_in({FrameKind::failure, {"7", "1", "", "-1"}});
+      },
+      "no number from 0 to 6 in field 0");
+  expect_error([] { failure_in({FrameKind::failure, {"0", "1", "", "-2"}}); }, "no number from -1 to");
+  EXPECT_EQ(failure_in(frame_of({FailureKind::late, 1, ""})).heard, -1) << "it is not known";
   expect_error([] { encode({FrameKind::failure, {std::string(longest_frame, 'x')}}); }, "the most are");
 }
 

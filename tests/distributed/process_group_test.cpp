@@ -56,6 +56,42 @@ TEST_P(Group, LateRankIsNamedOnAll) {
   expect_all(wrong, {"late: rank 2 did not make the call in time", "at all_reduce #1 of group world: x"});
 }
 
+TEST_P(Group, LastCallOfTheRankAtFaultIsNamedByWhoKnowsIt) {
+  const auto wrong = run_ranks(GetParam(), 3,
+                               [](ProcessGroup& group) -> std::string {
+                                 group.barrier();
+                                 group.all_reduce(ones({3})).wait();
+                                 if (group.rank() == 2) std::this_thread::sleep_for(4s);
+                                 group.barrier();
+                                 return "no error";
+                               },
+                               {.timeout = 1500ms});
+  expect_all({wrong[0], wrong[1]},
+             {"late: rank 2 did not make the call in time", "at barrier #3 of group world",
+              "\n  the last call of rank 2 that is known here: all_reduce #2 of group world"});
+  EXPECT_EQ(wrong[2].find("known here"), std::string::npos) << wrong[2];
+}
+
+TEST(DistributedErrors, SayWhenTheRankAtFaultWasLastHeard) {
+  Failure failure{FailureKind::died, 2, "rank 2 died", 0.24};
+  DistributedError::Call call{"all_reduce", 8, "world", ""};
+  call.by = 1;
+  EXPECT_STREQ(DistributedError(failure, call, 0.5).what(),
+               "rank 2 died\n  at all_reduce #8 of group world, after 0.5 s, on rank 1\n"
+               "  rank 2 was last heard 0.2 s before");
+  call.theirs = "barrier #7 of group world";
+  call.record = "r/flight/rank-1.jsonl";
+  EXPECT_STREQ(DistributedError(failure, call, 0.5).what(),
+               "rank 2 died\n  at all_reduce #8 of group world, after 0.5 s, on rank 1\n"
+               "  rank 2 was last heard 0.2 s before, after barrier #7 of group world\n"
+               "  calls: r/flight/rank-1.jsonl");
+  failure.heard = -1;
+  EXPECT_STREQ(DistributedError(failure, call, 0.5).what(),
+               "rank 2 died\n  at all_reduce #8 of group world, after 0.5 s, on rank 1\n"
+               "  the last call of rank 2 that is known here: barrier #7 of group world\n"
+               "  calls: r/flight/rank-1.jsonl");
+}
+
 TEST_P(Group, LeavingWhileOthersWaitIsAnErrorThere) {
   const auto wrong = run_ranks(GetParam(), 3, [](ProcessGroup& group) -> std::string {
     group.all_reduce(ones({3})).wait();

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "reprise/distributed/flight/flight.h"
+#include "reprise/distributed/flight/records.h"
 #include "reprise/distributed/flight/trace.h"
 #include "reprise/io/file.h"
 #include "reprise/io/json.h"
@@ -47,6 +48,24 @@ TEST(Recorder, KeepsTheLastCallsOfAGroup) {
     EXPECT_EQ(one.done > 0, one.call.sequence == 4501);
     EXPECT_GT(one.issued, 0);
   }
+}
+
+TEST(Recorder, KeepsTheLastComputationsAndHowFarRank0sClockIsAhead) {
+  TempFolder folder;
+  Recorder recorder(1, 2, [] { return -0.25; });
+  recorder.set_folder(folder.path());
+  for (int step = 0; step < 5000; ++step) recorder.add({"\"forward\"", step, 1.5, 2.25});
+  ASSERT_NE(recorder.write("why"), "");
+  const CallRecord record = read_records(folder.path()).at(1);
+  EXPECT_EQ(record.clock_offset, -0.25);
+  EXPECT_EQ(record.reason, "why");
+  EXPECT_TRUE(record.calls.empty());
+  ASSERT_EQ(record.computations.size(), Recorder::most_computations);
+  EXPECT_EQ(record.computations.front().step, 904);
+  EXPECT_EQ(record.computations.back().step, 4999);
+  EXPECT_EQ(record.computations.back().name, "\"forward\"");
+  EXPECT_EQ(record.computations.back().begun, 1.5);
+  EXPECT_EQ(record.computations.back().done, 2.25);
 }
 
 TEST(Recorder, WritesALinePerCallOfGroupsThatLive) {
@@ -160,22 +179,26 @@ TEST(Flights, OfRanksThatAreBehind) {
     EXPECT_TRUE(has(text, part)) << "no \"" << part << "\" in\n" << text;
 }
 
-// By hand: two ranks of a call that rank 0 waits 0.25 s for, and one that is not done. The times are those of 2026, which have no
-// room for microseconds in a float.
+// By hand: two ranks of a call that rank 0 waits 0.25 s for, and one that is not done. Rank 1's clock is 100 s behind, and it says so. The
+// times are those of 2026, which have no room for microseconds in a float.
 TEST(Flights, AreATraceWithARowPerRank) {
   TempFolder folder;
-  auto call = [](int64_t number, const char* begun, const char* done) {
+  auto call = [](int64_t number, const char* issued, const char* begun, const char* done) {
     return detail::join(
         R"({"group":"world","sequence":)", number,
-        R"(,"operation":"all_reduce","words":"sum","dtype":"f32","shape":[3],"label":"x","issued":1790000000.5,)",
-        R"("begun":)", begun, R"(,"done":)", done, "}\n");
+        R"(,"operation":"all_reduce","words":"sum","dtype":"f32","shape":[3],"label":"x","issued":)", issued,
+        R"(,"begun":)", begun, R"(,"done":)", done, "}\n");
   };
   folder.write("rank-0.jsonl", R"({"rank":0,"ranks":2,"reason":""})"
                                "\n" +
-                                   call(1, "1790000000.75", "1790000001.000001") + call(2, "null", "null"));
-  folder.write("rank-1.jsonl", R"({"rank":1,"ranks":2,"reason":""})"
-                               "\n" +
-                                   call(1, "1790000000.5", "1790000002.5"));
+                                   call(1, "1790000000.5", "1790000000.75", "1790000001.000001") +
+                                   call(2, "1790000000.5", "null", "null"));
+  folder.write("rank-1.jsonl",
+               R"({"rank":1,"ranks":2,"clock_offset":100,"reason":""})"
+               "\n" +
+                   call(1, "1789999900.5", "1789999900.5", "1789999902.5") +
+                   R"({"computation":"backward","step":7,"begun":1789999900.25,"done":1789999900.5})"
+                   "\n");
   const std::string text = trace_of_records(folder.path());
   struct Slice {
     std::string name;
@@ -206,13 +229,14 @@ TEST(Flights, AreATraceWithARowPerRank) {
   json.end();
   const std::string name = "all_reduce sum f32 (3,) \"x\"";
   EXPECT_EQ(slices,
-            (std::vector<Slice>{{name, 0, 1, 0, 250000},
-                                {name, 0, 2, 250000, 250001},
-                                {name, 0, 1, 0, 2000000},  // not begun: to the last time in the records
-                                {name, 1, 1, 0, 0},
-                                {name, 1, 2, 0, 2000000}}));
-  EXPECT_EQ(names, (std::vector<std::string>{"rank 0", "world, waiting", "world", "rank 1", "world, waiting",
-                                             "world"}));
+            (std::vector<Slice>{{name, 0, 1, 250000, 250000},
+                                {name, 0, 2, 500000, 250001},
+                                {name, 0, 1, 250000, 2000000},  // not begun: to the last time in the records
+                                {"backward", 1, 0, 0, 250000},
+                                {name, 1, 1, 250000, 0},
+                                {name, 1, 2, 250000, 2000000}}));
+  EXPECT_EQ(names, (std::vector<std::string>{"rank 0", "world, waiting", "world", "rank 1", "computation",
+                                             "world, waiting", "world"}));
 }
 
 TEST(Flights, OfNoRecordOrADamagedOneAreErrors) {

@@ -29,7 +29,8 @@ def address(place):
     return f"10.77.0.{place + 1}"
 
 
-def _ip(*words):
+def run_ip(*words):
+    """Runs `ip`; an exception where it fails."""
     subprocess.run(["ip", *words], check=True, capture_output=True)
 
 
@@ -56,16 +57,16 @@ def machines(count):
     switch, names = f"{start}-switch", [f"{start}-{place}" for place in range(count)]
     try:
         for name in [switch, *names]:
-            _ip("netns", "add", name)
-        _ip("-n", switch, "link", "add", "bridge", "type", "bridge")
-        _ip("-n", switch, "link", "set", "bridge", "up")
+            run_ip("netns", "add", name)
+        run_ip("-n", switch, "link", "add", "bridge", "type", "bridge")
+        run_ip("-n", switch, "link", "set", "bridge", "up")
         for place, name in enumerate(names):
             port = f"port{place}"
-            _ip("-n", switch, "link", "add", port, "type", "veth", "peer", "name", "veth", "netns", name)
-            _ip("-n", switch, "link", "set", port, "master", "bridge", "up")
-            _ip("-n", name, "addr", "add", f"{address(place)}/24", "dev", "veth")
+            run_ip("-n", switch, "link", "add", port, "type", "veth", "peer", "name", "veth", "netns", name)
+            run_ip("-n", switch, "link", "set", port, "master", "bridge", "up")
+            run_ip("-n", name, "addr", "add", f"{address(place)}/24", "dev", "veth")
             for link in ("lo", "veth"):
-                _ip("-n", name, "link", "set", link, "up")
+                run_ip("-n", name, "link", "set", link, "up")
         yield names
     finally:
         for name in [switch, *names]:

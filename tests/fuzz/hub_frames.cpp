@@ -1,6 +1,7 @@
 // What comes to a port of the hub, in pieces of the size that the first byte says: frames, and what they say.
 #include "reprise/distributed/hub/frame.h"
 #include "reprise/distributed/hub/handshake.h"
+#include "reprise/distributed/hub/host_name.h"
 #include "reprise/tests/fuzz/fuzz.h"
 
 using namespace reprise;
@@ -12,12 +13,14 @@ void says(const Frame& frame) {
   const std::string bytes = encode(frame);
   fuzz::reads(bytes.size(), [&] {
     const Hello hello = hello_in(frame), again = hello_in(frame_of(hello));
-    fuzz::require(hello.rank < hello.ranks && hello.rank == again.rank && hello.proof == again.proof,
+    fuzz::require(hello.rank < hello.ranks && hello.rank == again.rank && hello.proof == again.proof &&
+                      hello.host == again.host && hello.host.size() <= longest_host,
                   "a hello that is another when it is written again");
   });
   fuzz::reads(bytes.size(), [&] {
     const Failure failure = failure_in(frame);
-    fuzz::require(!name_of(failure.kind).empty() && failure.rank >= 0, "a failure that is none");
+    fuzz::require(!name_of(failure.kind).empty() && failure.rank >= 0 && failure.heard >= -1,
+                  "a failure that is none");
   });
 }
 

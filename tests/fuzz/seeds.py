@@ -78,9 +78,9 @@ def frame(kind, *fields):
     return struct.pack("<I", len(body)) + kind + body
 
 
-hello = [b"1", b"4", b"4711", b"n" * 16, b"p" * 32]
-seed("hub_frames", b"\xff" + frame(b"H", *hello) + frame(b"T") + frame(b"F", b"0", b"2", b"rank 2 died"),
-     b"\0" + frame(b"H", *hello[:3], b"", b"") + frame(b"P", b"x", b"y") + frame(b"B"),
+hello = [b"1", b"4", b"4711", b"a", b"n" * 16, b"p" * 32]
+seed("hub_frames", b"\xff" + frame(b"H", *hello) + frame(b"T") + frame(b"F", b"0", b"2", b"rank 2 died", b"200"),
+     b"\0" + frame(b"H", *hello[:4], b"", b"") + frame(b"P", b"x", b"y") + frame(b"B"),
      b"\7" + frame(b"G", b"reprise", b"job", b"n" * 16) + frame(b"W", b"", b"127.0.0.1", b"") + frame(b"C")[:3])
 
 def golden(name):

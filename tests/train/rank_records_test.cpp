@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/distributed/flight/records.h"
 #include "reprise/distributed/threads/thread_groups.h"
 #include "reprise/io/run_log.h"
 #include "reprise/tests/distributed/sharded/wide_net.h"
@@ -143,9 +144,49 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// Each rank's own record, of what it computes between its calls.
+TEST(Computations, OfARunAreInTheRecordOfCalls) {
+  TempFolder folder;
+  const std::vector<std::string> errors = run({.ranks = 2,
+                                               .steps = 2,
+                                               .eval_every = 1,
+                                               .save_every = 1,
+                                               .change =
+                                                   [&](ProcessGroup& group, Task& task) {
+                                                     group.record_to(folder / "flight");
+                                                     task.updated = [&group, updates = 0]() mutable {
+                                                       if (++updates == 2)
+                                                         group.write_calls("the second update");
+                                                     };
+                                                   }},
+                                              folder.path());
+  for (const std::string& error : errors) EXPECT_EQ(error, "");
+  const auto records = distributed::read_records(folder / "flight");
+  ASSERT_EQ(records.size(), 2u);
+  for (const auto& [rank, record] : records) {
+    std::vector<std::string> names;
+    double last = 0;
+    for (const distributed::RecordedComputation& one : record.computations) {
+      names.push_back(detail::join(one.step, ' ', one.name));
+      EXPECT_GE(one.begun, last) << one.name;
+      EXPECT_GE(one.done, one.begun) << one.name;
+      last = one.done;
+    }
+    std::vector<std::string> want;
+    for (int step = 0; step < 2; ++step) {
+      for (int g = 2 * rank; g < 2 * rank + 2; ++g)
+        for (const char* what : {"forward", "backward"})
+          want.push_back(detail::join(step, ' ', what, " of micro-batch ", g));
+      if (step == 1) break;  // the second update has not ended
+      for (const char* what : {"update", "evaluation", "save"}) want.push_back(detail::join(step, ' ', what));
+    }
+    EXPECT_EQ(names, want) << "rank " << rank;
+  }
+}
+
 TEST(RankTimes, OwnTimeIsWhatIsLeftOfTheStepWithoutItsWaits) {
   auto groups = distributed::make_thread_groups(2);
-  RankTimes times(*groups[0], [](const std::string&) {});
+  RankTimes times(*groups[0], [](const std::string&) {}, {});
   RunRecords::Values values;
   const double before = now();
   EXPECT_EQ(times.begin_step(), std::vector<double>{0}) << "there was none";
@@ -172,7 +213,7 @@ TEST(RankTimes, AreRecordedAndToldByRank0) {
   auto groups = distributed::make_thread_groups(3);
   for (const auto& group : groups) {
     std::string told;
-    RankTimes times(*group, [&](const std::string& line) { told += line + '\n'; });
+    RankTimes times(*group, [&](const std::string& line) { told += line + '\n'; }, {"a", "b", "b"});
     RunRecords::Values values;
     for (int step = 0; step < 30; ++step) {
       times.begin_step();
@@ -184,7 +225,8 @@ TEST(RankTimes, AreRecordedAndToldByRank0) {
     EXPECT_EQ(by_name.at("step_seconds_min"), 0.5);
     EXPECT_EQ(by_name.at("step_seconds_max"), 1.5);
     EXPECT_EQ(by_name.at("slowest_rank"), 2);
-    EXPECT_EQ(told, group->rank() == 0 ? "rank 2: 1.50 x the median step time of ranks for 20 steps\n" : "");
+    EXPECT_EQ(told, group->rank() == 0 ? "rank 2, host b: 1.50 x the median step time of ranks for 20 steps\n"
+                                       : "");
   }
 }
 
@@ -208,6 +250,22 @@ TEST(SlowRanks, AreToldOnceAndAgainOnceTheyHaveRecovered) {
   EXPECT_EQ(steps(40, 1.42), 1u) << "it had not recovered";
   EXPECT_EQ(steps(20, 1.19), 1u);
   EXPECT_EQ(steps(20, 1.42), 2u);
+}
+
+TEST(SlowRanks, AreToldWithTheirHostsWhereTheseDiffer) {
+  auto told = [](const std::vector<std::string>& hosts) {
+    SlowRanks ranks(hosts);
+    std::string line;
+    for (int i = 0; i < 20; ++i)
+      for (const std::string& one : ranks.add({1, 1.42})) line += one;
+    return line;
+  };
+  const std::string rest = ": 1.42 x the median step time of ranks for 20 steps";
+  EXPECT_EQ(told({"a", "b"}), "rank 1, host b" + rest);
+  EXPECT_EQ(told({"a", "a"}), "rank 1" + rest);
+  EXPECT_EQ(told({"a", ""}), "rank 1" + rest) << "it says no name";
+  EXPECT_EQ(told({"a", "b\x1b[31m\n" + std::string(10000, 'x')}),
+            "rank 1, host b??31m?" + std::string(57, 'x') + "..." + rest);
 }
 
 TEST(SlowRanks, OfTwoAreComparedWithTheFaster) {

@@ -15,9 +15,10 @@ namespace reprise::train {
 /// waits for calls. It is told to the others as the next step begins, in a call that is made anyway.
 class RankTimes {
  public:
-  /// `tell` is given what is to be said of a rank that is slow.
-  RankTimes(distributed::ProcessGroup& group, std::function<void(const std::string&)> tell)
-      : group_(group), tell_(std::move(tell)) {}
+  /// `tell` is given what is to be said of a rank that is slow, with its machine's name where `hosts`, one for each rank, differ.
+  RankTimes(distributed::ProcessGroup& group, std::function<void(const std::string&)> tell,
+            const std::vector<std::string>& hosts)
+      : group_(group), tell_(std::move(tell)), slow_(hosts) {}
 
   /// A step begins. What to tell the other ranks: the own seconds of the step before, 0 if there is none.
   std::vector<double> begin_step();
@@ -36,7 +37,7 @@ class RankTimes {
   distributed::Communication before_{};  // the step
   double own_seconds_ = 0;               // of the last step
   std::vector<double> heard_{};          // of the step before this one; empty: there is none
-  SlowRanks slow_{};
+  SlowRanks slow_;
 };
 
 }  // namespace reprise::train

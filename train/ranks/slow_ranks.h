@@ -13,8 +13,11 @@ class SlowRanks {
   static constexpr int steps = 20;
   static constexpr double factor = 1.2;
 
-  /// The seconds of each rank in one step, without those in which it waited for others. Lines to tell: "rank 3: 1.42 x the
-  /// median step time of ranks for 20 steps", with the mean over these.
+  /// `hosts`: the name that the machine of each rank has, which is told where these differ; none: it is not.
+  explicit SlowRanks(const std::vector<std::string>& hosts = {});
+
+  /// The seconds of each rank in one step, without those in which it waited for others. Lines to tell: "rank 3, host b: 1.42 x
+  /// the median step time of ranks for 20 steps", with the mean over these.
   std::vector<std::string> add(const std::vector<double>& own_seconds);
 
  private:
@@ -23,6 +26,9 @@ class SlowRanks {
     double ratios = 0;       // sum over the slow ones
     bool is_told = false;
   };
+  std::string name_of(size_t rank) const;
+
+  std::vector<std::string> hosts_;  // empty: they are not told
   std::vector<Rank> ranks_;
 };
 

@@ -16,7 +16,7 @@ using testing::expect_error;
 
 const std::string kToken = "0123456789abcdef0123456789abcdef", kOther = "another token of the same length";
 const std::string kNonce(16, 'n'), kOtherNonce(16, 'o');
-const Hello kHello{.rank = 1, .ranks = 3, .pid = 4711};
+const Hello kHello{.rank = 1, .ranks = 3, .pid = 4711, .host = "a"};
 
 class Join : public ::testing::Test {
  protected:
@@ -32,6 +32,7 @@ TEST_F(Join, TakesARankOfTheJob) {
   const Hello got = hello_in(frame_of(hello));
   EXPECT_TRUE(handshake.admits(got)) << "it arrives as it was sent";
   EXPECT_EQ(got.pid, 4711);
+  EXPECT_EQ(got.host, "a");
 }
 
 TEST_F(Join, TakesNoOtherTokenJobOrNonce) {
@@ -55,6 +56,7 @@ TEST_F(Join, ProvesAllThatTheHelloSays) {
   EXPECT_FALSE(changed([](Hello& h) { h.rank = 2; }));
   EXPECT_FALSE(changed([](Hello& h) { h.ranks = 4; }));
   EXPECT_FALSE(changed([](Hello& h) { h.pid = 1; }));
+  EXPECT_FALSE(changed([](Hello& h) { h.host = "b"; }));
   EXPECT_FALSE(changed([](Hello& h) { h.nonce = kNonce; }));
   EXPECT_FALSE(changed([](Hello& h) { h.proof.pop_back(); })) << "a part of the proof";
   for (size_t i = 0; i < mac_size; ++i)

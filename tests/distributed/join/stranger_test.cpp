@@ -134,7 +134,7 @@ TEST_F(Stranger, HubThatDoesNotProveItselfIsNotBelieved) {
         if (!hello) continue;
         const std::string proof = reflects ? hello_in(*hello).proof : std::string(mac_size, 'x');
         stream.send({FrameKind::accepted, {proof}});
-        stream.send({FrameKind::failure, {"0", "0", "the world has ended"}});
+        stream.send({FrameKind::failure, {"0", "0", "the world has ended", "-1"}});
         stream.receive();
       }
     });
@@ -173,7 +173,7 @@ Socket visit(int port, int kind) {
       encode(frame_of(old)),                  // one that was heard on another connection
       encode(frame_of(sent_back)),            // the hub's
       encode(*greeting),
-      encode({FrameKind::failure, {"0", "1", "the world has ended"}}),
+      encode({FrameKind::failure, {"0", "1", "the world has ended", "-1"}}),
   };
   send_all(socket, says[size_t(kind - 1) % says.size()]);
   return socket;
@@ -267,7 +267,7 @@ TEST_F(Stranger, BetweenARankAndTheHubCanOnlyEndTheJobByName) {
       },
       [](const std::string& bytes) { return bytes + bytes; },
       [](const std::string&) {
-        return encode({FrameKind::failure, {"0", "0", "I say rank 0 died"}});
+        return encode({FrameKind::failure, {"0", "0", "I say rank 0 died", "-1"}});
       }};
   for (const Relay::Change& change : changes) {
     HubServer server(server_options(2, kToken));

@@ -1,6 +1,7 @@
 """Ranks on two machines, which are network namespaces with a cable each to one switch: each has an address and a loopback of its
 own. They give the bits of one process, those without the job's token are refused, and where the cable is cut all end and
-say which rank is silent, also where the cut is of one direction. Needs root and iproute2."""
+say which rank is silent, also where the cut is of one direction. Over a wire that loses, delays and reorders packets they
+train to the same bits, or end in time where it delays them for too long. Needs root and iproute2, the wire /dev/net/tun."""
 
 import random
 import re
@@ -8,6 +9,7 @@ import subprocess
 import threading
 import time
 
+import wire
 from harness import Case, finish, wait_until
 from namespaces import address, machines, missing, mute
 from training import Training, final_state, reference, write_text
@@ -27,8 +29,9 @@ class FourParts(Training):
 
 
 SHORT = FourParts(steps=12)
+LONGER = FourParts(steps=60, save_every=20)  # long enough for what is done to the wire meanwhile
 ENDLESS = FourParts(steps=10**6, save_every=100, eval_every=0, sample_every=0)
-_times = []
+_times, _packets = [], []
 _lock = threading.Lock()
 
 
@@ -55,9 +58,15 @@ def ends(processes, seconds):
     return outcomes
 
 
-def same_bits(world, folder):
+def same_bits(world, folder, training=SHORT):
     """What differs from a run of one process."""
-    return None if final_state(folder) == reference(world, SHORT) else "other bits than one process's"
+    return None if final_state(folder) == reference(world, training) else "other bits than one process's"
+
+
+def steps_are_recorded(folder):
+    """Waits for the first one."""
+    log = folder / "r" / "metrics.jsonl"
+    return wait_until(lambda: log.exists() and log.stat().st_size > 0, 40)
 
 
 def trained(ranks, more):
@@ -112,6 +121,16 @@ def wrong_token(world, folder):
     return same_bits(world, folder)
 
 
+def beyond_is_silent(outcomes):
+    """What is wrong with the ends of four ranks between whose machines nothing comes through any more. Beyond a cut rank 0
+    is the hub, and the only rank that is known."""
+    for rank, outcome in enumerate(outcomes):
+        silent = "[23]" if rank < 2 else "0"
+        if outcome.code != 5 or not re.search(rf"rank {silent}\b.* is silent", outcome.err):
+            return outcome.problem(f"rank {rank} does not name a rank beyond the cut")
+    return None
+
+
 def cut(world, folder, number):
     """The cable is cut at a random moment, from either side; every other time in one direction alone."""
     moments = random.Random(f"{world.seed} cut {number}")
@@ -120,8 +139,7 @@ def cut(world, folder, number):
     with machines(2) as two:
         words = ENDLESS.words(world, "--peer-timeout", PEER_SECONDS)
         processes = [start(world, folder, two[rank // 2], rank, 4, words) for rank in range(4)]
-        log = folder / "r" / "metrics.jsonl"
-        if not wait_until(lambda: log.exists() and log.stat().st_size > 0, 40):
+        if not steps_are_recorded(folder):
             return ends(processes, 0.1)[0].problem("it does not begin")
         time.sleep(moments.uniform(0, 1))
         side = moments.choice(two)
@@ -132,13 +150,11 @@ def cut(world, folder, number):
         begin = time.monotonic()
         outcomes = ends(processes, 40)
         seconds = time.monotonic() - begin
-    # Beyond a cut rank 0 is the hub, and the only rank that is known. Where one direction works, the side that hears may be
-    # told by the other, whose ranks end first.
+    # Where one direction works, the side that hears may be told by the other, whose ranks end first.
+    if not half and (problem := beyond_is_silent(outcomes)):
+        return problem
     for rank, outcome in enumerate(outcomes):
-        silent = "[23]" if rank < 2 else "0"
-        if not half and (outcome.code != 5 or not re.search(rf"rank {silent}\b.* is silent", outcome.err)):
-            return outcome.problem(f"rank {rank} does not name a rank beyond the cut")
-        if half and (outcome.code not in (4, 5) or not re.search(r"rank [0-3]\b", outcome.err)):
+        if outcome.code not in (4, 5) or not re.search(r"rank [0-3]\b", outcome.err):
             return outcome.problem(f"rank {rank} does not name a rank")
     if not any(re.search(r"rank [0-3]\b.* is silent", outcome.err) for outcome in outcomes):
         return outcomes[0].problem("no rank says who is silent")
@@ -147,15 +163,73 @@ def cut(world, folder, number):
     return f"the ranks took {seconds:.1f} s" if seconds > BOUND + SLACK else None
 
 
+def calm(the_wire, folder, processes):
+    """Nothing but what the wire does from the first packet on."""
+
+
+def mended(the_wire, folder, processes):
+    """Nothing comes through for a while that is shorter than the peer timeout."""
+    if not steps_are_recorded(folder):
+        return "it does not begin"
+    the_wire.loss = 1.0
+    time.sleep(0.7)
+    the_wire.loss = 0.0
+    return None if processes[0][0].poll() is None else "it had ended before: the training is too short for this case"
+
+
+def over_a_wire(training, loss, delay, disturb, wanted):
+    """Four ranks train over a wire, to the bits of one process. `wanted`: the counters of the wire that must have moved."""
+    def check(world, folder):
+        write_text(folder)
+        with wire.wired_machines(f"{world.seed} {loss} {delay}") as (two, the_wire):
+            the_wire.loss, the_wire.delay = loss, delay
+            processes = [start(world, folder, two[rank // 2], rank, 4, training.words(world, "--peer-timeout", 20))
+                         for rank in range(4)]
+            problem = disturb(the_wire, folder, processes)
+            for outcome in ends(processes, 120):
+                if outcome.code != 0:
+                    return outcome.problem("it does not train")
+        moved = {name: getattr(the_wire, name) for name in wanted}
+        with _lock:
+            _packets.append(moved)
+        if problem or not all(moved.values()):
+            return problem or f"the wire did nothing: {moved}"
+        return same_bits(world, folder, training)
+    return check
+
+
+def late_for_good(world, folder):
+    """From a moment on each packet takes longer than the peer timeout: the ranks on both machines end, and say who is silent."""
+    write_text(folder)
+    with wire.wired_machines(f"{world.seed} late") as (two, the_wire):
+        the_wire.delay = (0.0, 0.002)
+        words = ENDLESS.words(world, "--peer-timeout", PEER_SECONDS)
+        processes = [start(world, folder, two[rank // 2], rank, 4, words) for rank in range(4)]
+        if not steps_are_recorded(folder):
+            return ends(processes, 0.1)[0].problem("it does not begin")
+        the_wire.delay = (2.0 * PEER_SECONDS, 2.5 * PEER_SECONDS)
+        begin = time.monotonic()
+        outcomes = ends(processes, 40)
+        seconds = time.monotonic() - begin
+    if problem := beyond_is_silent(outcomes):
+        return problem
+    return f"the ranks took {seconds:.1f} s" if seconds > BOUND + SLACK else None
+
+
 def report():
-    """How long the ranks took after a cut, or why nothing was tried."""
+    """How long the ranks took after a cut, what the wire did, or why nothing was tried."""
     if reason := missing():
         return f"skipped: {reason}"
-    ordered = sorted(_times)
+    ordered, lines = sorted(_times), []
+    if reason := wire.missing():
+        lines.append(f"no wire: {reason}")
+    if _packets:
+        lines.append("packets of the wire: " + "; ".join(
+            ", ".join(f"{count} {name}" for name, count in moved.items()) for moved in _packets))
     if not ordered:
-        return "no cable was cut"
-    return (f"cut: in {len(ordered)} cases, all ranks had ended after {ordered[len(ordered) // 2]:.2f} s (median), "
-            f"{ordered[-1]:.2f} s (longest), with a peer timeout of {PEER_SECONDS} s")
+        return "\n".join([*lines, "no cable was cut"])
+    return "\n".join(lines + [f"cut: in {len(ordered)} cases, all ranks had ended after {ordered[len(ordered) // 2]:.2f} s (median), "
+            f"{ordered[-1]:.2f} s (longest), with a peer timeout of {PEER_SECONDS} s"])
 
 
 def cases(world):
@@ -167,6 +241,11 @@ def cases(world):
              "by a place": trained(2, ["--rendezvous", f"{ADDRESSES[0]}:31000", "--token-file", "token"]),
              "on all networks": trained(2, ["--bind", "0.0.0.0", "--token-file", "token"]),
              "no token": without_token, "wrong token": wrong_token}
+    if not wire.missing():
+        named |= {"lossy": over_a_wire(SHORT, 0.02, (0.0, 0.001), calm, ["lost"]),
+                  "reordered and delayed": over_a_wire(SHORT, 0.0, (0.001, 0.008), calm, ["late", "overtaken"]),
+                  "lost for a while": over_a_wire(LONGER, 0.0, (0.001, 0.001), mended, ["lost"]),
+                  "delayed beyond the peer timeout": late_for_good}
     for name, check in named.items():
         yield Case(name, lambda folder, check=check: check(world, folder))
     for number in range(world.count or CUTS):
