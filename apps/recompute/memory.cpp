@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "reprise/apps/common/imagined_rank.h"
+#include "reprise/apps/common/training_run.h"
 #include "reprise/apps/recompute/families.h"
 #include "reprise/apps/recompute/measure.h"
 #include "reprise/apps/recompute/options.h"
@@ -10,6 +11,7 @@
 #include "reprise/core/no_compute.h"
 #include "reprise/distributed/imagined/imagined_group.h"
 #include "reprise/distributed/sharded/sharded_adamw.h"
+#include "reprise/distributed/sharded/sharded_sgd.h"
 #include "reprise/nn/memory/step_memory.h"
 #include "reprise/nn/optim/groups.h"
 #include "reprise/train/output.h"
@@ -26,10 +28,9 @@ class Rank {
         group_(distributed::imagined_group(0, c.ranks)),
         model_(seeded_model(workload)),
         parallel_(*model_.module, *group_),
-        optimizer_(parallel_, optim::decay_matrices(*model_.module, 1e-3, 0.1),
-                   {.stage = c.zero, .adamw = adamw_options(c.storage)}),
-        rank_(parallel_, optimizer_, [this](int64_t rows) { return model_.loss(workload_.batch(0, rows)); }) {
-  }
+        optimizer_(make_optimizer(c)),
+        rank_(parallel_, *optimizer_,
+              [this](int64_t rows) { return model_.loss(workload_.batch(0, rows)); }) {}
 
   const nn::Module& module() const { return *model_.module; }
   /// Of the windows that NCCL would have on GPUs: one for each bucket whose gradients ranks have whole.
@@ -51,12 +52,24 @@ class Rank {
   }
 
  private:
+  std::unique_ptr<optim::Optimizer> make_optimizer(const MemoryCommand& c) {
+    const std::vector<optim::ParameterGroup> groups = optim::decay_matrices(*model_.module, 1e-3, 0.1);
+    if (c.optimizer == "sgd")
+      return std::make_unique<distributed::ShardedSgd>(
+          parallel_, groups,
+          distributed::ShardedSgdOptions{.stage = c.zero,
+                                         .sgd = {.momentum = 0.9, .master = master_of(c.storage.master)}});
+    return std::make_unique<distributed::ShardedAdamW>(
+        parallel_, groups,
+        distributed::ShardedAdamWOptions{.stage = c.zero, .adamw = adamw_options(c.storage)});
+  }
+
   const Workload& workload_;
   const int64_t micro_batches_;
   std::unique_ptr<distributed::ProcessGroup> group_;
   Workload::Model model_;
   distributed::DataParallel parallel_;
-  distributed::ShardedAdamW optimizer_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
   ImaginedRank rank_;
 };
 
@@ -89,6 +102,8 @@ std::string job_of(const MemoryCommand& c, const Workload& workload) {
 int run_memory(const MemoryCommand& c) {
   check(c.ranks > 1 || c.zero == 0, "--zero ", c.zero, " shares between ranks: give --ranks too");
   check_storage(c.storage, c.workload.precision);
+  check(c.optimizer == "adamw" || c.storage.moments == "f32", "--moments ", c.storage.moments,
+        " is for --optimizer adamw, not ", c.optimizer);
   const NoCompute no_compute;
   const std::unique_ptr<Workload> workload = make_workload(c.workload);
   std::vector<Prepared> prepared;
