@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "reprise/apps/common/ranks.h"
+#include "reprise/apps/common/shared_memory.h"
 #include "reprise/core/bytes.h"
 #include "reprise/nn/memory/fastest_batch.h"
 #include "reprise/train/output.h"
@@ -121,11 +122,19 @@ void choose_batch_and_strategy(TrainingOptions& o, const TrainedModel& t, size_t
                                   .smallest = t.smallest,
                                   .budget = limit,
                                   .set_recompute = t.set_recompute};
-  const nn::FastestBatchOptions from{
+  // Timed with weights and gradients whole, which each rank does for itself.
+  std::optional<distributed::WholeWeights> whole;
+  nn::FastestBatchOptions from{
       .plans = true,
       .rows_per_update = rows_of_rank(o, t),
       .sums = [&](int64_t micro_batches) { return most_gradient_sums(o, micro_batches * ranks); },
       .most_bytes = most};
+  if (shares_steps(o, t)) {
+    whole.emplace(*t.parallel);
+    from.measure = [&](const RecomputeStrategy& strategy, int64_t sums) {
+      return SharedMemory(o, t, group.device()).measure_sums(strategy, sums);
+    };
+  }
   std::vector<nn::TimedBatch> timed;
   try {
     timed = nn::fastest_batches(step, from);

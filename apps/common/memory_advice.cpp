@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "reprise/apps/common/ranks.h"
+#include "reprise/apps/common/shared_memory.h"
 
 namespace reprise::apps {
 namespace {
@@ -35,6 +36,13 @@ std::vector<MeasuredStrategy> measure_strategies(const TrainedModel& t, Device d
                                 own);
 }
 
+std::vector<MeasuredStrategy> measure_strategies(const TrainingOptions& o, const TrainedModel& t,
+                                                 Device device) {
+  if (shares_steps(o, t)) return SharedMemory(o, t, device).measure_strategies(o.recompute);
+  const int64_t sums = o.batch_auto ? 1 : gradient_sums(o, own_share(o));  // auto may choose to accumulate
+  return measure_strategies(t, device, o.recompute, sums);
+}
+
 std::string what_fits(const std::vector<MeasuredStrategy>& measured, const std::string& own, int64_t batch,
                       int64_t smallest, size_t limit, int64_t ranks) {
   return nn::in_words(nn::fitting_steps(measured, own, batch, smallest, limit),
@@ -43,7 +51,7 @@ std::string what_fits(const std::vector<MeasuredStrategy>& measured, const std::
 
 std::string step_advice(const AdviceCase& asked, const TrainedModel& t) {
   const std::vector<MeasuredStrategy> measured =
-      measure_strategies(t, asked.device, asked.recompute, asked.sums);
+      asked.measure ? asked.measure(t) : measure_strategies(t, asked.device, asked.recompute, asked.sums);
   const size_t memory = nn::memory_for_tensors(asked.device),
                windows = asked.windows_to_come ? asked.windows_to_come(gradient_bytes(t.optimizer)) : 0,
                limit = memory - std::min(memory, windows);
@@ -59,23 +67,28 @@ AdviceCase advice_case(const TrainingOptions& o, Device device, const distribute
           .sums = gradient_sums(o, own_share(o)),
           .device = device,
           .ranks = ranks_of_batch(o),
-          .cannot = o.zero == 3 && rank_count() > 1
-                        ? ", as ranks share the weights that a step is measured with (--zero 3)"
-                        : "",
-          .windows_to_come = [o, device, &group](size_t gradients) {
-            const size_t all = window_bytes(o, gradients, device, group.size());
-            return all - std::min(all, group.window_bytes());  // those that are there are in what is measured
-          }};
+          .cannot_evaluate = o.zero == 3 && rank_count() > 1
+                                 ? ", as ranks share the weights that evaluation is measured with (--zero 3)"
+                                 : "",
+          .measure = [o, device](const TrainedModel& t) { return measure_strategies(o, t, device); },
+          .windows_to_come =
+              [o, device, &group](size_t gradients) {
+                const size_t all = window_bytes(o, gradients, device, group.size());
+                // Those that are there are in what is measured.
+                return all - std::min(all, group.window_bytes());
+              }};
 }
 
 void fail_with_advice(const train::OutOfMemoryIn& refused, const AdviceCase& asked,
                       const std::function<TrainedModel()>& trained) {
   if (refused.phase() != train::Phase::step && refused.phase() != train::Phase::evaluation)
     fail(refused.what());
-  if (!asked.cannot.empty()) fail(refused.what(), unknown_fit, asked.cannot);
+  const bool in_evaluation = refused.phase() == train::Phase::evaluation;
+  if (in_evaluation && !asked.cannot_evaluate.empty())
+    fail(refused.what(), unknown_fit, asked.cannot_evaluate);
   const TrainedModel t = trained();
   t.model.zero_grad();
-  if (refused.phase() == train::Phase::evaluation)
+  if (in_evaluation)
     fail(refused.what(), evaluation_advice(t.model, asked.batch, asked.device, t.smallest, t.loss,
                                            "; evaluation takes as much with any --recompute", asked.ranks));
   fail(refused.what(), step_advice(asked, t));

@@ -18,6 +18,9 @@ using nn::MeasuredStrategy;
 /// nn::measure_strategies of what a program trains. `sums`: see StepMemoryOptions.
 std::vector<MeasuredStrategy> measure_strategies(const TrainedModel& trained, Device device,
                                                  const std::string& own, int64_t sums);
+/// The same of a run's steps; where ranks share these (shared_memory.h) by imagined ones.
+std::vector<MeasuredStrategy> measure_strategies(const TrainingOptions& options, const TrainedModel& trained,
+                                                 Device device);
 
 /// "; --recompute selective, full would fit; so would --batch 24": nn::in_words in the words of options. `ranks`: that share the rows
 /// of a --batch.
@@ -32,8 +35,10 @@ struct AdviceCase {
   int64_t batch = 1;
   int64_t sums = 0;  ///< see StepMemoryOptions
   Device device{};
-  int64_t ranks = 1;     ///< see ranks_of_batch
-  std::string cannot{};  ///< why a step cannot be measured now; empty: it can
+  int64_t ranks = 1;              ///< see ranks_of_batch
+  std::string cannot_evaluate{};  ///< why evaluation cannot be measured now; empty: it can
+  /// Measures the steps of the run; empty: measure_strategies of these.
+  std::function<std::vector<MeasuredStrategy>(const TrainedModel& trained)> measure{};
   /// Bytes that windows of so many bytes of gradients will take yet; empty: none.
   std::function<size_t(size_t gradients)> windows_to_come{};
 };

@@ -4,6 +4,7 @@
 #include "reprise/apps/common/batch_choice.h"
 #include "reprise/apps/common/memory_advice.h"
 #include "reprise/apps/common/ranks.h"
+#include "reprise/apps/common/shared_memory.h"
 #include "reprise/core/bytes.h"
 #include "reprise/core/memory.h"
 #include "reprise/core/number_in.h"
@@ -25,31 +26,46 @@ size_t least_of_ranks(size_t own, distributed::ProcessGroup& group) {
   return least;
 }
 
+struct TrainedBytes {
+  double weights, optimizer;
+  std::string gradients;  // in words
+};
+
+// Of this rank, in a step.
+TrainedBytes trained_bytes(const TrainingOptions& o, const TrainedModel& t, Device device, int64_t sums) {
+  if (shares_steps(o, t)) {
+    const auto most = SharedMemory(o, t, device).most();
+    auto of = [&](MemoryCategory category) { return double(most[size_t(category)]); };
+    return {of(MemoryCategory::parameters), of(MemoryCategory::optimizer),
+            in_mib(of(MemoryCategory::gradients))};
+  }
+  double weights = 0;
+  for (const Tensor& x : t.model.parameters()) weights += double(x.numel()) * double(size_of(x.dtype()));
+  const double state = double(allocator(device).stats().by_category[size_t(MemoryCategory::optimizer)]);
+  return {weights, state,
+          (sums > 1 ? fmt::format("{} x ", sums) : "") + in_mib(double(gradient_bytes(t.optimizer)))};
+}
+
 }  // namespace
 
 void report_memory(TrainingOptions& o, Device device, const TrainedModel& t,
                    distributed::ProcessGroup& group) {
   t.optimizer.allocate_state();
-  const int64_t sums = o.batch_auto ? 1 : gradient_sums(o, own_share(o));  // auto may choose to accumulate
-  const std::vector<MeasuredStrategy> measured = measure_strategies(t, device, o.recompute, sums);
+  const int64_t sums = o.batch_auto ? 1 : gradient_sums(o, own_share(o));
+  const std::vector<MeasuredStrategy> measured = measure_strategies(o, t, device);
   const size_t windows = window_bytes(o, gradient_bytes(t.optimizer), device, group.size()),
                free_memory = o.batch_auto ? least_of_ranks(memory_of_rank(device), group)
                                           : nn::memory_for_tensors(device),
                limit = free_memory - std::min(free_memory, windows);
-  double weights = 0;
-  for (const Tensor& x : t.model.parameters()) weights += double(x.numel()) * double(size_of(x.dtype()));
-  const auto gradients = double(gradient_bytes(t.optimizer));
-  const double state = double(allocator(device).stats().by_category[size_t(MemoryCategory::optimizer)]);
-  const int64_t sets = std::max<int64_t>(sums, 1);
-  train::report("Memory: weights {}, gradients {}{}{}, optimizer {} MiB; per {}: {} MiB\n", in_mib(weights),
-                sets > 1 ? fmt::format("{} x ", sets) : "", in_mib(gradients),
+  const TrainedBytes bytes = trained_bytes(o, t, device, sums);
+  train::report("Memory: weights {}, gradients {}{}, optimizer {} MiB; per {}: {} MiB\n",
+                in_mib(bytes.weights), bytes.gradients,
                 windows > 0 ? fmt::format(" and {} in NCCL's windows", in_mib(double(windows))) : "",
-                in_mib(state), t.row, each_strategy(measured, [&](const nn::StepMemory& m) {
+                in_mib(bytes.optimizer), t.row, each_strategy(measured, [&](const nn::StepMemory& m) {
                   return in_mib((double(m.peak(2 * o.batch)) - double(m.peak(o.batch))) / double(o.batch));
                 }));
-  const bool shares = o.zero >= 2 && group.size() > 1;  // what steps were measured with whole
   train::report(
-      "A step of {}{}: {} of {} MiB; largest batch: {}\n", o.batch, shares ? ", as if no rank shared it" : "",
+      "A step of {}: {} of {} MiB; largest batch: {}\n", o.batch,
       each_strategy(measured, [&](const nn::StepMemory& m) { return in_mib(double(m.peak(o.batch))); }),
       in_mib(double(limit)), each_strategy(measured, [&](const nn::StepMemory& m) {
         return std::to_string(m.largest(nn::room_in(limit)));
@@ -63,18 +79,6 @@ void report_memory(TrainingOptions& o, Device device, const TrainedModel& t,
   }
   if (!own || (own->memory && own->memory->peak(o.batch) <= limit)) return;
   const int64_t rows = o.batch * ranks_of_batch(o);  // as the user has named them
-  // At the most: stage 2 shares gradients, stage 3 weights too.
-  const double shared =
-      shares ? (sets * gradients + (o.zero == 3 ? weights : 0)) * (group.size() - 1) / group.size() : 0;
-  const bool is_measured = own->memory.has_value();  // else even a step of the fewest rows took more
-  if (shares && (!is_measured || double(own->memory->peak(o.batch)) - shared <= double(limit))) {
-    if (is_first_rank())
-      train::warn(
-          "warning: --batch {}: without --zero {} a step with --recompute {} would take more than the {} MiB "
-          "that there are; reprise-recompute memory --ranks {} --zero {} predicts what it takes\n",
-          rows, o.zero, o.recompute, in_mib(double(limit)), group.size(), o.zero);
-    return;
-  }
   fail("--batch ", rows, ": a step with --recompute ", o.recompute, " is predicted to take more than the ",
        in_mib(double(limit)), " MiB that there are",
        o.memory_limit.empty() ? " (--memory-limit sets another limit)" : "",

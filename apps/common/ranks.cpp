@@ -140,13 +140,6 @@ void take_ranks(CLI::App& train, TrainingOptions& o) {
   check(distributed::has_gloo(), ranks,
         " ranks need Gloo, which this build does not have; sudo apt-get install libgloo-dev, and configure "
         "again");
-  check(o.zero < 3 || !o.batch_auto,
-        "--batch auto measures steps of each rank by itself, and with --zero 3 ranks share their weights: "
-        "give a "
-        "number");
-  check(o.zero < 3 || !o.recompute.starts_with("auto"), "--recompute ", o.recompute,
-        " measures blocks on each rank for itself, and with --zero 3 ranks share their "
-        "weights: name a strategy");
   check_gpus(o, e, ranks);
   if (o.batch_auto) {  // which chooses the micro-batches
     const int64_t rows = o.batch * o.trainer.accumulate;

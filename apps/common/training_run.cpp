@@ -10,6 +10,8 @@
 #include "reprise/apps/common/memory_advice.h"
 #include "reprise/apps/common/ranks.h"
 #include "reprise/apps/common/run_config.h"
+#include "reprise/apps/common/shared_memory.h"
+#include "reprise/autograd/recompute/planner/planner.h"
 #include "reprise/core/bytes.h"
 #include "reprise/core/memory.h"
 #include "reprise/core/parallel.h"
@@ -112,13 +114,13 @@ namespace {
 /// So that numbers are not rounded by the draws that have made weights and dropout.
 uint64_t rounding_seed(const TrainingOptions& o) { return uint64_t(o.seed) ^ 0x726f756e64696e67; }
 
+}  // namespace
+
 optim::Master master_of(const std::string& name) {
   return name == "split"        ? optim::Master::split
          : name == "stochastic" ? optim::Master::stochastic
                                 : optim::Master::f32;
 }
-
-}  // namespace
 
 void set_storage(optim::AdamWOptions& adamw, const std::string& master, const std::string& moments) {
   adamw.master = master_of(master);
@@ -190,31 +192,85 @@ size_t window_bytes(const TrainingOptions& o, size_t gradients, Device device, i
   return has_windows ? gradients : 0;
 }
 
-void plan_for_budget(const TrainingOptions& o, nn::BlockStack& blocks, optim::Optimizer& optimizer,
-                     distributed::ProcessGroup& group, const std::function<Tensor()>& input) {
-  const RecomputeStrategy strategy = blocks.strategy();
+namespace {
+
+// Gradients are not the chain's where ranks share them: as backward begins sums are whole, as it goes on they are sent.
+void leave_gradients_out(recompute::Chain& chain) {
+  auto leave_out = [](recompute::Stage& stage) { stage.gradient_bytes = stage.held_gradient_bytes = 0; };
+  leave_out(chain.before);
+  leave_out(chain.after);
+  std::ranges::for_each(chain.stages, leave_out);
+}
+
+// The fastest plan of a chain that was measured with all whole, whose step is predicted to take at most `budget` where ranks share.
+recompute::Plan plan_of_shared(const recompute::Chain& chain, size_t budget,
+                               const std::function<size_t(const recompute::Plan& plan)>& peak_of) {
+  // That of the chain's minimum, or each block by itself, where what is gathered for a block counts for more.
+  const int64_t minimum = recompute::minimum_bytes(chain);
+  recompute::Plan best = recompute::plan_rotor(chain, minimum).plan;
+  size_t least = peak_of(best);
+  const recompute::Plan each = recompute::plan_of(recompute::parse_strategy("full"), chain.size());
+  if (const size_t bytes = peak_of(each); bytes < least) best = each, least = bytes;
+  if (least > budget) recompute::detail::refuse_budget(int64_t(budget), int64_t(least), "this chain");
+  // What the chain may take is moved by how far its plan's step is from the budget.
+  int64_t whole = minimum + int64_t(budget - least);
+  for (int tries = 0; tries < 3; ++tries) {
+    const recompute::Planned planned = recompute::plan_rotor(chain, whole);
+    const size_t bytes = peak_of(planned.plan);
+    if (bytes <= budget) {
+      if (planned.plan == best) break;
+      best = planned.plan;
+    }
+    whole = std::max(whole + int64_t(budget) - int64_t(bytes), minimum);
+  }
+  return best;
+}
+
+RecomputeStrategy by_plan(recompute::Plan plan) {
+  return {.kind = RecomputeStrategy::Kind::plan, .plan = std::move(plan)};
+}
+
+}  // namespace
+
+void plan_for_budget(const TrainingOptions& o, const TrainedModel& t, distributed::ProcessGroup& group,
+                     const MeasureChain& measure) {
+  const RecomputeStrategy strategy = t.blocks->strategy();
   if (strategy.kind != RecomputeStrategy::Kind::automatic) return;
-  optimizer.allocate_state();
+  t.optimizer.allocate_state();
   const int64_t sums = gradient_sums(o, own_share(o));
-  const size_t gradients = gradient_bytes(optimizer);
+  const size_t gradients = gradient_bytes(t.optimizer);
   const size_t more = (sums > 1 ? size_t(sums - 1) * gradients : 0) +
                       window_bytes(o, gradients, group.device(), group.size());
-  const auto measured_plan = [&] {
-    return blocks.plan(
-        input(), strategy,
+  const auto measured_chain = [&] {
+    std::optional<distributed::WholeWeights> whole;
+    if (t.parallel) whole.emplace(*t.parallel);
+    return measure(
         {.gradients = sums > 0 ? recompute::GradientMemory::held : recompute::GradientMemory::fresh,
          .later_bytes = int64_t(more)});
   };
-  recompute::Planned planned;
+  recompute::Chain chain;
   try {
-    planned = measured_plan();
+    chain = measured_chain();
   } catch (const OutOfMemory& error) {
     fail(error.what(), unknown_fit, ", as --recompute ", o.recompute, " measures blocks with all of --batch ",
          o.batch, ", which does not fit; give a smaller one");
   }
-  blocks.replace_plan(of_first_rank(planned.plan, group));
+  const bool shares = shares_steps(o, t);
+  if (shares) leave_gradients_out(chain);
+  const auto shared_peak = [&](const recompute::Plan& plan) {
+    return SharedMemory(o, t, group.device()).measure(by_plan(plan), o.trainer.accumulate).peak(o.batch);
+  };
+  const auto chosen = [&]() -> recompute::Plan {
+    if (!shares || strategy.memory_percent)
+      return recompute::plan_rotor(chain, recompute::budget_of(strategy, chain)).plan;
+    // What does not fit on rank 0 is told by it alone.
+    return group.rank() == 0 ? plan_of_shared(chain, strategy.memory_budget, shared_peak)
+                             : recompute::plan_none(chain.size());
+  };
+  const recompute::Plan plan = of_first_rank(chosen(), group);
+  t.set_recompute(by_plan(plan));
   train::report("Memory: a step is predicted to take {} of the {} it may take\n",
-                format_bytes(size_t(planned.cost.peak_bytes)),
+                format_bytes(shares ? shared_peak(plan) : size_t(simulate(plan, chain).peak_bytes)),
                 strategy.memory_percent ? o.recompute.substr(o.recompute.find(':') + 1)
                                         : format_bytes(strategy.memory_budget));
 }

@@ -9,6 +9,7 @@
 
 #include "reprise/apps/common/training_options.h"
 #include "reprise/autograd/grad_mode.h"
+#include "reprise/autograd/recompute/planner/profile.h"
 #include "reprise/autograd/recompute/planner/strategy.h"
 #include "reprise/core/device.h"
 #include "reprise/distributed/sharded/sharded_adamw.h"
@@ -42,6 +43,8 @@ void take_precision(nn::Module& model, const DeviceOptions& options, const std::
 void take_precision(nn::Module& model, const TrainingOptions& options);
 /// Gradients are added as --reduce says and sent as --wire does.
 void set_sums(distributed::DataParallel& parallel, const TrainingOptions& options);
+/// What --master names.
+optim::Master master_of(const std::string& name);
 /// What --master and --moments name.
 void set_storage(optim::AdamWOptions& adamw, const std::string& master, const std::string& moments);
 /// AdamW with the betas of the options, which keeps weights of 16 bits as they say, and is shared by ranks as --zero says.
@@ -59,20 +62,21 @@ std::unique_ptr<optim::Ema> make_averages(distributed::DataParallel& parallel, d
 /// it is read. Rank 0 asks for all.
 std::optional<train::RunLock> check_folder(const TrainingOptions& options);
 
-/// Plans the blocks for the memory budget, if there is one, once all that a step holds for good is there. `input`: what
-/// the stack is called with. Each rank of the group measures, and all take rank 0's plan.
-void plan_for_budget(const TrainingOptions& options, nn::BlockStack& blocks, optim::Optimizer& optimizer,
-                     distributed::ProcessGroup& group, const std::function<Tensor()>& input);
+struct ImaginedTraining;
 
 /// What a program trains, as far as its memory goes.
 struct TrainedModel {
   nn::Module& model;
   optim::Optimizer& optimizer;
   std::function<void(const RecomputeStrategy&)> set_recompute;
-  std::string row;                           ///< "image"
-  std::function<Tensor(int64_t rows)> loss;  ///< of a micro-batch, as training computes it
-  int64_t smallest = 1;                      ///< rows that it takes
-  nn::RecomputeSetting* blocks = nullptr;    ///< that `set_recompute` sets, and the planner plans
+  std::string row;                                ///< "image"
+  std::function<Tensor(int64_t rows)> loss;       ///< of a micro-batch, as training computes it
+  int64_t smallest = 1;                           ///< rows that it takes
+  nn::RecomputeSetting* blocks = nullptr;         ///< that `set_recompute` sets, and the planner plans
+  distributed::DataParallel* parallel = nullptr;  ///< of the optimizer; null: nothing is shared
+  /// The same again, on the CPU, for the ranks of an imagined group, which outlives it: as training begins, with the optimizer's state
+  /// there (shared_memory.h).
+  std::function<ImaginedTraining(distributed::ProcessGroup& group)> imagine{};
 };
 
 /// Of one set of gradients of what it trains.
@@ -81,6 +85,15 @@ size_t gradient_bytes(optim::Optimizer& optimizer);
 /// Bytes of the windows that hold buckets of `gradients` bytes on each of so many ranks, while forward runs too, where NCCL has windows:
 /// on GPUs, of whole gradients that are sent as they are.
 size_t window_bytes(const TrainingOptions& options, size_t gradients, Device device, int ranks);
+
+/// Measures a step of the run's batch for the planner.
+using MeasureChain =
+    std::function<reprise::recompute::Chain(const reprise::recompute::ProfileOptions& options)>;
+
+/// Plans the blocks for the memory budget, if there is one, once all that a step holds for good is there. Each rank of the group
+/// measures, with weights whole, and all take rank 0's plan.
+void plan_for_budget(const TrainingOptions& options, const TrainedModel& trained,
+                     distributed::ProcessGroup& group, const MeasureChain& measure);
 
 /// Says what a step takes of the memory, without recompute and with it, and the largest batch that fits; with --batch
 /// auto that becomes the batch, with so many micro-batches that an update sees as many rows as before (batch_choice.h). Error if a

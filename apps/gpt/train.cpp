@@ -8,6 +8,7 @@
 #include "reprise/apps/common/models/language_description.h"
 #include "reprise/apps/common/models/model_size.h"
 #include "reprise/apps/common/ranks.h"
+#include "reprise/apps/common/shared_memory.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/gpt/corpus.h"
 #include "reprise/apps/gpt/data_record.h"
@@ -67,20 +68,6 @@ void start_from_weights(const TrainCommand& c, const LanguageModel& model, const
         "those "
         "of {}\n",
         printable(c.init_from), printable(c.data.data));
-}
-
-TrainedModel trained_model(const LanguageModel& model, optim::Optimizer& optimizer) {
-  auto loss = [&model](int64_t rows) {
-    const Tensor tokens = zeros({rows, model.context()}, DType::i64, model.device());
-    return cross_entropy(model(tokens), tokens);
-  };
-  return {.model = model.module(),
-          .optimizer = optimizer,
-          .set_recompute =
-              [&model](const RecomputeStrategy& strategy) { model.blocks().set_recompute(strategy); },
-          .row = "sequence",
-          .loss = loss,
-          .blocks = &model.blocks()};
 }
 
 void print_header(const TrainCommand& c, const LanguageModel& model, const Corpus& corpus,
@@ -143,6 +130,29 @@ struct Training {
     return cross_entropy(model(batch.tokens.to(device)), batch.targets.to(device));
   }
 
+  // As c says, but for its weights to start from, where it is imagined again.
+  TrainedModel trained_model(const TrainCommand& c) {
+    auto loss_of = [this](int64_t rows) {
+      const Tensor tokens = zeros({rows, model.context()}, DType::i64, device);
+      return cross_entropy(model(tokens), tokens);
+    };
+    auto imagine = [this, &c](distributed::ProcessGroup& group) -> ImaginedTraining {
+      auto again = std::make_shared<Training>(c, corpus, Device::cpu(), /*goes_on=*/true, group);
+      again->optimizer->allocate_state();
+      if (again->ema) again->ema->follow_masters(*again->optimizer);  // as training begins
+      return {again, again->trained_model(c)};
+    };
+    return {.model = model.module(),
+            .optimizer = *optimizer,
+            .set_recompute =
+                [this](const RecomputeStrategy& strategy) { model.blocks().set_recompute(strategy); },
+            .row = "sequence",
+            .loss = loss_of,
+            .blocks = &model.blocks(),
+            .parallel = &parallel,
+            .imagine = imagine};
+  }
+
   const Corpus& corpus;
   const Device device;
   const LanguageModel model;
@@ -195,10 +205,12 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   check_fits(c.model_options(), c.batch_auto ? 1 : c.batch, c.gpt.context, device, least_bytes(c));
   manual_seed(uint64_t(c.seed));
   Training training(c, corpus, device, goes_on, group);
-  const auto trained = [&] { return trained_model(training.model, *training.optimizer); };
+  const auto trained = [&] { return training.trained_model(c); };
   report_memory(c, device, trained(), group);
-  plan_for_budget(c, training.model.blocks(), *training.optimizer, group,
-                  [&] { return training.crops.batch(0, 0, c.batch).tokens.to(device); });
+  plan_for_budget(c, trained(), group, [&](const recompute::ProfileOptions& options) {
+    const Tensor tokens = training.crops.batch(0, 0, c.batch).tokens.to(device);
+    return training.model.blocks().profile(tokens, options);
+  });
   interrupts.defer();
   std::optional<train::NewRunFolder> new_folder;
   if (!c.trainer.resume && group.rank() == 0) folder = new_folder.emplace(folder, "gpt", tell).path();

@@ -59,11 +59,13 @@ class IJepa final : public Objective {
   }
   // A step's masks differ in size from the next one's; these are the first step's.
   Tensor measured_loss(int64_t rows) override {
-    std::vector<uint64_t> keys = keys_of(0);
-    keys.resize(std::max(keys.size(), size_t(rows)), keys.front());
-    const nn::JepaOptions& o = model_.options();
-    const Tensor pixels = zeros({rows, o.channels, o.image, o.image}, DType::f32, device_);
-    return loss_of(pixels, model_.target_features(pixels), masks_.batch(0, keys, 0, rows, device_));
+    const Tensor images = pixels(rows);
+    return loss_of(images, model_.target_features(images), first_masks(rows));
+  }
+  recompute::Chain profile(int64_t rows, const recompute::ProfileOptions& options) override {
+    const Tensor images = pixels(rows);
+    const data::BatchMasks mask = first_masks(rows);
+    return model_.profile(images, model_.target_features(images), mask.context, mask.targets, options);
   }
 
   void begin(optim::Optimizer& optimizer, distributed::DataParallel& parallel) override {
@@ -94,6 +96,15 @@ class IJepa final : public Objective {
  private:
   Tensor loss_of(const Tensor& images, const Tensor& features, const data::BatchMasks& mask) {
     return model_.loss(images, features, mask.context, mask.targets);
+  }
+  Tensor pixels(int64_t rows) const {
+    const nn::JepaOptions& o = model_.options();
+    return zeros({rows, o.channels, o.image, o.image}, DType::f32, device_);
+  }
+  data::BatchMasks first_masks(int64_t rows) const {
+    std::vector<uint64_t> keys = keys_of(0);
+    keys.resize(std::max(keys.size(), size_t(rows)), keys.front());
+    return masks_.batch(0, keys, 0, rows, device_);
   }
   double momentum(int64_t update) const {
     return c_.ema + (1 - c_.ema) * double(update) / double(c_.trainer.schedule.steps);

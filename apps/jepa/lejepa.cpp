@@ -38,10 +38,10 @@ class LeJepa final : public Objective {
     return model_.loss(by_view(images), model_.directions(uint64_t(c_.seed), batch), c_.global_views);
   }
   Tensor measured_loss(int64_t rows) override {
-    const nn::LeJepaOptions& o = model_.options();
-    const auto views = int64_t(views_.size());
-    return model_.loss(zeros({views, rows, o.channels, o.image, o.image}, DType::f32, device_),
-                       model_.directions(uint64_t(c_.seed), 0), c_.global_views);
+    return model_.loss(by_view(pixels(rows)), model_.directions(uint64_t(c_.seed), 0), c_.global_views);
+  }
+  recompute::Chain profile(int64_t rows, const recompute::ProfileOptions& options) override {
+    return model_.encoder.blocks.profile(pixels(rows), options);
   }
 
   Description decided() const override {
@@ -60,6 +60,11 @@ class LeJepa final : public Objective {
   }
 
  private:
+  // (V B, C, H, W)
+  Tensor pixels(int64_t rows) const {
+    const nn::LeJepaOptions& o = model_.options();
+    return zeros({int64_t(views_.size()) * rows, o.channels, o.image, o.image}, DType::f32, device_);
+  }
   // (V B, C, H, W) -> (V, B, C, H, W)
   Tensor by_view(const Tensor& images) const {
     const auto views = int64_t(views_.size());

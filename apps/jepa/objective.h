@@ -7,6 +7,7 @@
 
 #include "reprise/apps/jepa/model.h"
 #include "reprise/apps/jepa/options.h"
+#include "reprise/autograd/recompute/planner/profile.h"
 #include "reprise/autograd/recompute/planner/strategy.h"
 #include "reprise/data/views.h"
 #include "reprise/distributed/data_parallel/data_parallel.h"
@@ -41,6 +42,8 @@ class Objective {
   virtual Tensor held_out_loss(const Tensor& images, int64_t batch, const std::vector<int64_t>& indices) = 0;
   /// Of `rows` images that are all alike, at the memory of a step's.
   virtual Tensor measured_loss(int64_t rows) = 0;
+  /// Measures the encoder's blocks in such a step for the planner.
+  virtual recompute::Chain profile(int64_t rows, const recompute::ProfileOptions& options) = 0;
 
   /// All is restored, and this optimizer will change the weights on the ranks of `parallel`; both outlive it.
   virtual void begin(optim::Optimizer& optimizer, distributed::DataParallel& parallel) {

@@ -7,6 +7,7 @@
 
 #include "reprise/apps/common/memory_advice.h"
 #include "reprise/apps/common/ranks.h"
+#include "reprise/apps/common/shared_memory.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/jepa/objective.h"
 #include "reprise/distributed/sharded/whole_weights.h"
@@ -114,13 +115,13 @@ std::unique_ptr<Objective> make_objective(const TrainCommand& c, const Pretraine
 
 // The model of a run and what trains it. The images must outlive it.
 struct Training {
-  // With --batch auto it sets the batch of the options.
-  Training(TrainCommand& the_options, const Pretrained& pretrained, const ImageData& the_images,
+  Training(const TrainCommand& the_options, const Pretrained& the_pretrained, const ImageData& the_images,
            Device the_device, bool goes_on, distributed::ProcessGroup& group)
       : c(the_options),
+        pretrained(the_pretrained),
         images(the_images),
         device(the_device),
-        objective(make_objective(the_options, pretrained, the_images, the_device)),
+        objective(make_objective(the_options, the_pretrained, the_images, the_device)),
         parallel(objective->model(), group, buckets_of(c)),
         optimizer(make_adamw(
             parallel, optim::decay_matrices(objective->model(), c.trainer.schedule.lr, c.weight_decay), c)) {
@@ -129,11 +130,27 @@ struct Training {
       const distributed::WholeWeights whole(parallel);
       train::under_option("--init-from", [&] { load_weights(objective->model(), c.init_from); });
     }
-    report_memory(the_options, device, trained_model(), group);
-    loader.emplace(*the_images.train, objective->training_views(), loader_options(c), device);
+  }
+
+  // Says and plans what steps take, and makes their batches. With --batch auto it sets the batch of the options.
+  void prepare(TrainCommand& options) {
+    distributed::ProcessGroup& group = parallel.group();
+    const TrainedModel trained = trained_model();
+    report_memory(options, device, trained, group);
+    if (shares_steps(c, trained))  // else blocks plan themselves in the first step
+      plan_for_budget(c, trained, group, [&](const recompute::ProfileOptions& measured) {
+        return objective->profile(c.batch, measured);
+      });
+    loader.emplace(*images.train, objective->training_views(), loader_options(c), device);
   }
 
   TrainedModel trained_model() {
+    auto imagine = [this](distributed::ProcessGroup& group) -> ImaginedTraining {
+      auto again = std::make_shared<Training>(c, pretrained, images, Device::cpu(), /*goes_on=*/true, group);
+      again->optimizer->allocate_state();
+      again->objective->begin(*again->optimizer, again->parallel);
+      return {again, again->trained_model()};
+    };
     return {
         .model = objective->model(),
         .optimizer = *optimizer,
@@ -141,7 +158,9 @@ struct Training {
         .row = "image",
         .loss = [this](int64_t rows) { return objective->measured_loss(rows); },
         .smallest = objective->least_batch(),
-        .blocks = &objective->encoder().blocks};
+        .blocks = &objective->encoder().blocks,
+        .parallel = &parallel,
+        .imagine = imagine};
   }
 
   // Over the images held out, whose batches the ranks share.
@@ -173,6 +192,7 @@ struct Training {
   }
 
   const TrainCommand& c;
+  const Pretrained& pretrained;
   const ImageData& images;
   const Device device;
   const std::unique_ptr<Objective> objective;
@@ -223,6 +243,7 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   const Pretrained pretrained = pretrained_of(c);
   manual_seed(uint64_t(c.seed));
   Training training(c, pretrained, images, device, goes_on, group);
+  training.prepare(c);
   interrupts.defer();
   std::optional<train::NewRunFolder> new_folder;
   if (!c.trainer.resume && group.rank() == 0) folder = new_folder.emplace(folder, "jepa", tell).path();

@@ -2,6 +2,7 @@
 // have that memory.
 #include <algorithm>
 
+#include "reprise/apps/common/imagined_rank.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/recompute/families.h"
 #include "reprise/apps/recompute/measure.h"
@@ -10,7 +11,7 @@
 #include "reprise/core/no_compute.h"
 #include "reprise/distributed/imagined/imagined_group.h"
 #include "reprise/distributed/sharded/sharded_adamw.h"
-#include "reprise/nn/memory/memory_timeline.h"
+#include "reprise/distributed/sharded/sharded_sgd.h"
 #include "reprise/nn/memory/step_memory.h"
 #include "reprise/nn/optim/groups.h"
 #include "reprise/train/output.h"
@@ -18,23 +19,18 @@
 namespace reprise::apps::recompute {
 namespace {
 
-struct StepBytes {
-  size_t peak = 0;         ///< of blocks
-  size_t activations = 0;  ///< at their own peak, with what recompute makes in their place
-  std::array<size_t, memory_category_count> most{};  ///< each category's own peak
-};
-
 // Rank 0 in training, as the programs train.
-class ImaginedRank {
+class Rank {
  public:
-  ImaginedRank(const MemoryCommand& c, const Workload& workload)
+  Rank(const MemoryCommand& c, const Workload& workload)
       : workload_(workload),
         micro_batches_(c.ranks * c.accumulate),
         group_(distributed::imagined_group(0, c.ranks)),
         model_(seeded_model(workload)),
         parallel_(*model_.module, *group_),
-        optimizer_(parallel_, optim::decay_matrices(*model_.module, 1e-3, 0.1),
-                   {.stage = c.zero, .adamw = adamw_options(c.storage)}) {}
+        optimizer_(make_optimizer(c)),
+        rank_(parallel_, *optimizer_,
+              [this](int64_t rows) { return model_.loss(workload_.batch(0, rows)); }) {}
 
   const nn::Module& module() const { return *model_.module; }
   /// Of the windows that NCCL would have on GPUs: one for each bucket whose gradients ranks have whole.
@@ -47,48 +43,40 @@ class ImaginedRank {
   }
 
   StepBytes step(const Prepared& prepared, int64_t rows) {
-    begin(prepared, rows);
-    nn::MemoryRecorder recorder(Device::cpu());
-    update(rows);
-    const MemoryStats stats = memory_.stats();
-    return {stats.peak_held, recorder.finish().peak_activations(), stats.peak_by_category};
+    set_recompute(model_, prepared);
+    return rank_.step(rows, micro_batches_);
   }
-  nn::MeasuredStep measure(const Prepared& prepared, int64_t rows) {
-    begin(prepared, rows);
-    nn::MeasuredStep step{rows, memory_.stats().held, {}};
-    memory_.start_recording();
-    update(rows);
-    step.events = memory_.stop_recording();
-    return step;
+  nn::StepMemory measure(const Prepared& prepared, int64_t least) {
+    set_recompute(model_, prepared);
+    return rank_.measure(least, micro_batches_, Device::cpu(), 0);
   }
 
  private:
-  void begin(const Prepared& prepared, int64_t rows) {
-    set_recompute(model_, prepared);
-    update(rows);  // makes what is made once
-    memory_.reset_peaks();
-  }
-  void update(int64_t rows) {
-    for (const int64_t g : parallel_.share(micro_batches_))
-      parallel_.backward(model_.loss(workload_.batch(0, rows)), g);
-    optimizer_.step(optim::clip_scale(optimizer_.grad_norm(), 1.0));
-    optimizer_.zero_grad();
+  std::unique_ptr<optim::Optimizer> make_optimizer(const MemoryCommand& c) {
+    const std::vector<optim::ParameterGroup> groups = optim::decay_matrices(*model_.module, 1e-3, 0.1);
+    if (c.optimizer == "sgd")
+      return std::make_unique<distributed::ShardedSgd>(
+          parallel_, groups,
+          distributed::ShardedSgdOptions{.stage = c.zero,
+                                         .sgd = {.momentum = 0.9, .master = master_of(c.storage.master)}});
+    return std::make_unique<distributed::ShardedAdamW>(
+        parallel_, groups,
+        distributed::ShardedAdamWOptions{.stage = c.zero, .adamw = adamw_options(c.storage)});
   }
 
-  Allocator& memory_ = allocator(Device::cpu());
   const Workload& workload_;
   const int64_t micro_batches_;
   std::unique_ptr<distributed::ProcessGroup> group_;
   Workload::Model model_;
   distributed::DataParallel parallel_;
-  distributed::ShardedAdamW optimizer_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  ImaginedRank rank_;
 };
 
 // The largest batch whose step has room in the limit: a step's allocations are lines in the rows.
-int64_t largest_batch(ImaginedRank& rank, const Prepared& prepared, int64_t least, size_t limit) {
+int64_t largest_batch(Rank& rank, const Prepared& prepared, int64_t least, size_t limit) {
   const size_t room = nn::room_in(limit);
-  const nn::StepMemory memory(rank.measure(prepared, 2 * least), rank.measure(prepared, 4 * least),
-                              allocator(Device::cpu()));
+  const nn::StepMemory memory = rank.measure(prepared, 2 * least);
   constexpr int64_t most = int64_t(1) << 20;
   auto fits = [&](int64_t rows) { return rank.step(prepared, rows).peak <= room; };
   const int64_t predicted = std::clamp(memory.largest(room), least, most);
@@ -114,6 +102,8 @@ std::string job_of(const MemoryCommand& c, const Workload& workload) {
 int run_memory(const MemoryCommand& c) {
   check(c.ranks > 1 || c.zero == 0, "--zero ", c.zero, " shares between ranks: give --ranks too");
   check_storage(c.storage, c.workload.precision);
+  check(c.optimizer == "adamw" || c.storage.moments == "f32", "--moments ", c.storage.moments,
+        " is for --optimizer adamw, not ", c.optimizer);
   const NoCompute no_compute;
   const std::unique_ptr<Workload> workload = make_workload(c.workload);
   std::vector<Prepared> prepared;
@@ -123,7 +113,7 @@ int run_memory(const MemoryCommand& c) {
     prepared.push_back(prepared_for(with_predictor(strategy, c.workload), *workload));
   }
   const size_t limit = c.memory_limit.empty() ? 0 : parse_bytes(c.memory_limit);
-  ImaginedRank rank(c, *workload);
+  Rank rank(c, *workload);
   int64_t parameters = 0;
   for (const Tensor& x : rank.module().parameters()) parameters += x.numel();
   train::print("{}\n{} parameters\n\n", job_of(c, *workload), parameters);

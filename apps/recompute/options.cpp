@@ -158,10 +158,13 @@ void add_memory(CLI::App& app, MemoryCommand& o) {
   memory
       ->add_option(
           "--zero", o.zero,
-          "What they share: 0 nothing, 1 AdamW's state, 2 gradients too, 3 the weights of blocks too")
+          "What they share: 0 nothing, 1 the optimizer's state, 2 gradients too, 3 the weights of blocks "
+          "too")
       ->check(CLI::IsMember({0, 1, 2, 3}));
   memory->add_option("--accumulate", o.accumulate, "Micro-batches of --batch rows per update and rank")
       ->transform(whole_from(1, 65536));
+  memory->add_option("--optimizer", o.optimizer, "adamw, or sgd with momentum")
+      ->check(CLI::IsMember({"adamw", "sgd"}));
   add_storage(*memory, o.storage);
   memory
       ->add_option("--memory-limit", o.memory_limit,

@@ -71,6 +71,7 @@ struct MemoryCommand {
   std::vector<std::string> recompute{"none", "selective", "sqrt", "full"};
   int ranks = 1, zero = 0;
   int64_t accumulate = 1;  ///< micro-batches per update and rank
+  std::string optimizer = "adamw";
   StorageOptions storage;
   std::string memory_limit;  ///< empty: no batch is searched
 };

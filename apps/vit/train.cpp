@@ -9,6 +9,7 @@
 #include "reprise/apps/common/image_run.h"
 #include "reprise/apps/common/memory_advice.h"
 #include "reprise/apps/common/ranks.h"
+#include "reprise/apps/common/shared_memory.h"
 #include "reprise/apps/common/training_run.h"
 #include "reprise/apps/vit/evaluate.h"
 #include "reprise/apps/vit/model.h"
@@ -124,9 +125,8 @@ Tensor loss_of(Tensor logits, const Tensor& targets, const TrainCommand& c) {
 
 // The model of a run and what trains it. The images must outlive it.
 struct Training {
-  // With --batch auto it sets the batch of `c`.
-  Training(TrainCommand& c, const Classifier& the_classifier, const ImageData& the_images, Device device,
-           bool goes_on, distributed::ProcessGroup& group)
+  Training(const TrainCommand& c, const Classifier& the_classifier, const ImageData& the_images,
+           Device device, bool goes_on, distributed::ProcessGroup& group)
       : classifier(the_classifier),
         images(the_images),
         pipeline(training_pipeline(the_classifier, c.recipe, decoding_of(c.images))),
@@ -140,11 +140,17 @@ struct Training {
       train::under_option("--init-from", [&] { load_weights(model, classifier, c.init_from); });
     }
     ema = make_averages(parallel, c.ema);
+  }
+
+  // Says and plans what steps take, and makes their batches. With --batch auto it sets the batch of `c`.
+  void prepare(TrainCommand& c, Device device) {
+    distributed::ProcessGroup& group = parallel.group();
     report_memory(c, device, trained_model(c, device), group);
     first_micro = own_share(c).begin;
-    loader.emplace(*the_images.train, pipeline, loader_options(c, c.smoothing), device);
-    plan_for_budget(c, model.blocks(), *optimizer, group,
-                    [&] { return loader->batch(0, first_micro).images; });
+    loader.emplace(*images.train, pipeline, loader_options(c, c.smoothing), device);
+    plan_for_budget(c, trained_model(c, device), group, [&](const recompute::ProfileOptions& options) {
+      return model.blocks().profile(loader->batch(0, first_micro).images, options);
+    });
   }
 
   Tensor loss(int64_t step, int64_t micro, const TrainCommand& c) {
@@ -161,6 +167,12 @@ struct Training {
       return loss_of(model(zeros({rows, channels, image, image}, DType::f32, device)),
                      zeros(targets, mixes ? DType::f32 : DType::i64, device), c);
     };
+    auto imagine = [this, &c](distributed::ProcessGroup& group) -> ImaginedTraining {
+      auto again = std::make_shared<Training>(c, classifier, images, Device::cpu(), /*goes_on=*/true, group);
+      again->optimizer->allocate_state();
+      if (again->ema) again->ema->follow_masters(*again->optimizer);  // as training begins
+      return {again, again->trained_model(c, Device::cpu())};
+    };
     return {.model = model.module(),
             .optimizer = *optimizer,
             .set_recompute =
@@ -168,7 +180,9 @@ struct Training {
             .row = "image",
             .loss = loss,
             .smallest = mixes ? 2 : model.least_rows(),
-            .blocks = &model.blocks()};
+            .blocks = &model.blocks(),
+            .parallel = &parallel,
+            .imagine = imagine};
   }
 
   // Of a step just done, with so many images: the seconds that it waited for them.
@@ -255,6 +269,7 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   const Classifier classifier = classifier_of(c, *images.train);
   manual_seed(uint64_t(c.seed));
   Training training(c, classifier, images, device, goes_on, group);
+  training.prepare(c, device);
   interrupts.defer();
   std::optional<train::NewRunFolder> new_folder;
   if (!c.trainer.resume && group.rank() == 0) folder = new_folder.emplace(folder, "vit", tell).path();

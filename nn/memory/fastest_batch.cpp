@@ -140,12 +140,15 @@ class Choice {
         {.strategy = to_string(strategy), .rows = rows, .peak = bytes, .micro_batches = micro_batches(rows)}};
   }
 
+  StepMemory measured(const RecomputeStrategy& strategy, int64_t sums) const {
+    return options_.measure ? options_.measure(strategy, sums) : played_.measure(strategy, sums);
+  }
   // Without gradients before, or with a set of them.
   const StepMemory& memory(const RecomputeStrategy& strategy, bool finds_gradients) {
     const std::pair key{to_string(strategy), finds_gradients};
     auto known = memories_.find(key);
     if (known == memories_.end())
-      known = memories_.emplace(key, played_.measure(strategy, finds_gradients ? 1 : 0)).first;
+      known = memories_.emplace(key, measured(strategy, finds_gradients ? 1 : 0)).first;
     return known->second;
   }
 
@@ -172,9 +175,24 @@ class Choice {
     return allowed_.empty() ? finds(case_.smallest) : std::ranges::any_of(allowed_, finds);
   }
 
+  // What a step takes here beyond what it is to take.
+  size_t more_here(int64_t rows) {
+    if (!options_.measure) return 0;
+    const RecomputeStrategy& strategy = strategies_.front();
+    const int64_t sums = std::min<int64_t>(sums_of(rows), 1);
+    const size_t here = played_.measure(strategy, sums).peak(rows),
+                 there = memory(strategy, sums > 0).peak(rows);
+    return here - std::min(here, there);
+  }
   // The planner's prediction and that of the measured step differ a little: what is over is left out of the budget once.
   void add_plan(int64_t rows, const std::vector<Candidate>& others, std::vector<Candidate>& found) {
     size_t budget = most_bytes_ - std::min(most_bytes_, more_gradients(rows));
+    try {
+      budget += more_here(rows);
+    } catch (const OutOfMemory&) {
+      case_.model.zero_grad();
+      return;
+    }
     for (int tries = 0; tries < 2 && budget > 0; ++tries) {
       const std::optional<RecomputeStrategy> strategy = planned(rows, budget);
       if (!strategy || is_known(*strategy, rows, others)) return;

@@ -36,6 +36,9 @@ struct FastestBatchOptions {
   /// The `sums` of the TrainingStepCase, by the micro-batches of an update; empty: its own, and at least 1 for several.
   std::function<int64_t(int64_t micro_batches)> sums{};
   size_t most_bytes = 0;  ///< of a step; 0: nine tenths of the budget
+  /// What a step takes that finds so many sets of gradients, 0 or 1, where it is not what the model takes here, as ranks share it; empty:
+  /// it is. Steps are timed here all the same.
+  std::function<StepMemory(const RecomputeStrategy& strategy, int64_t sums)> measure{};
 };
 
 /// Times in turns, for each strategy, the largest batch that fits, half of it and a quarter, or what comes next below among the batches

@@ -25,25 +25,32 @@ std::string listed(const std::vector<std::string>& words) {
 std::vector<MeasuredStrategy> measure_strategies(Module& model, const StepMemoryOptions& options,
                                                  const std::string& own) {
   const RecomputeStrategy chosen = recompute::parse_strategy(own);
-  std::vector<std::string> strategies = {"none"};
   StepMemoryOptions measured_by = options;
-  if (!options.set_recompute) {
-    measured_by.set_recompute = [](const RecomputeStrategy&) {};
-  } else {
-    strategies.insert(strategies.end(), {"selective", "full"});
-    if (chosen.kind != Kind::automatic && std::ranges::find(strategies, own) == strategies.end())
-      strategies.push_back(own);
-  }
+  if (!options.set_recompute) measured_by.set_recompute = [](const RecomputeStrategy&) {};
   const struct PutBack {
     const std::function<void(const RecomputeStrategy&)>& set;
     const RecomputeStrategy& own;
     ~PutBack() { set(own); }
   } put_back{measured_by.set_recompute, chosen};
+  return measure_strategies(own, options.set_recompute != nullptr, [&](const RecomputeStrategy& strategy) {
+    return measure_step(model, measured_by, strategy);
+  });
+}
+
+std::vector<MeasuredStrategy> measure_strategies(
+    const std::string& own, bool has_blocks,
+    const std::function<StepMemory(const RecomputeStrategy& strategy)>& measure) {
+  std::vector<std::string> strategies = {"none"};
+  if (has_blocks) {
+    strategies.insert(strategies.end(), {"selective", "full"});
+    const bool is_automatic = recompute::parse_strategy(own).kind == Kind::automatic;
+    if (!is_automatic && std::ranges::find(strategies, own) == strategies.end()) strategies.push_back(own);
+  }
   std::vector<MeasuredStrategy> measured;
   for (const std::string& strategy : strategies) {
     measured.push_back({strategy, {}});
     try {
-      measured.back().memory.emplace(measure_step(model, measured_by, recompute::parse_strategy(strategy)));
+      measured.back().memory.emplace(measure(recompute::parse_strategy(strategy)));
     } catch (const OutOfMemory&) {
     } catch (const std::bad_alloc&) {}  // told by the table
   }

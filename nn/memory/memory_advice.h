@@ -32,6 +32,11 @@ struct MeasuredStrategy {
 std::vector<MeasuredStrategy> measure_strategies(Module& model, const StepMemoryOptions& options,
                                                  const std::string& own);
 
+/// The same strategies by what `measure` says of each; `has_blocks`: there is something to recompute.
+std::vector<MeasuredStrategy> measure_strategies(
+    const std::string& own, bool has_blocks,
+    const std::function<StepMemory(const RecomputeStrategy& strategy)>& measure);
+
 /// "3102.0 (none), too much (full)", of what `number` makes of each strategy that fits.
 std::string each_strategy(const std::vector<MeasuredStrategy>& measured,
                           const std::function<std::string(const StepMemory&)>& number);

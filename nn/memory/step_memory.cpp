@@ -95,20 +95,6 @@ MeasuredStep play(nn::Module& model, const StepMemoryOptions& options, int64_t r
   return step;
 }
 
-// Of what `run` does with so many rows, from two small numbers of them.
-StepMemory measured(Device device, int64_t smallest, const std::function<MeasuredStep(int64_t rows)>& run) {
-  Allocator& memory = allocator(device);
-  const ForgetPeaks forget{memory};
-  run(smallest);  // makes what is made once
-  MeasuredStep smaller = run(smallest), larger = run(2 * smallest);
-  // Kernels may take another way for a row or two.
-  while (smaller.events.size() != larger.events.size() && larger.rows < most_measured_rows) {
-    smaller = std::move(larger);
-    larger = run(2 * smaller.rows);
-  }
-  return StepMemory(smaller, larger, memory);
-}
-
 int64_t peak_of(const std::vector<MemoryEvent>& events) {
   int64_t held = 0, peak = 0;
   for (const MemoryEvent& event : events) peak = std::max(peak, held += event.bytes);
@@ -166,15 +152,30 @@ int64_t StepMemory::largest(size_t bytes) const {
   return good;
 }
 
+StepMemory measure_small_steps(Device device, int64_t smallest,
+                               const std::function<MeasuredStep(int64_t rows)>& run) {
+  Allocator& memory = allocator(device);
+  const ForgetPeaks forget{memory};
+  run(smallest);  // makes what is made once
+  MeasuredStep smaller = run(smallest), larger = run(2 * smallest);
+  // Kernels may take another way for a row or two.
+  while (smaller.events.size() != larger.events.size() && larger.rows < most_measured_rows) {
+    smaller = std::move(larger);
+    larger = run(2 * smaller.rows);
+  }
+  return StepMemory(smaller, larger, memory);
+}
+
 StepMemory measure_step(nn::Module& model, const StepMemoryOptions& options,
                         const RecomputeStrategy& strategy) {
   options.set_recompute(strategy);
-  return measured(options.device, options.smallest, [&](int64_t rows) { return play(model, options, rows); });
+  return measure_small_steps(options.device, options.smallest,
+                             [&](int64_t rows) { return play(model, options, rows); });
 }
 
 StepMemory measure_evaluation(nn::Module& model, Device device,
                               const std::function<Tensor(int64_t rows)>& loss, int64_t smallest) {
-  return measured(device, smallest, [&](int64_t rows) { return look(model, device, loss, rows); });
+  return measure_small_steps(device, smallest, [&](int64_t rows) { return look(model, device, loss, rows); });
 }
 
 size_t memory_for_tensors(Device device) {

@@ -61,6 +61,11 @@ struct StepMemoryOptions {
   const optim::Optimizer* optimizer = nullptr;  ///< whose step follows; its state is there already
 };
 
+/// Of what `run` does with so many rows, from two small numbers of them, multiples of `smallest`. The peaks of the device's allocator begin
+/// anew.
+StepMemory measure_small_steps(Device device, int64_t smallest,
+                               const std::function<MeasuredStep(int64_t rows)>& run);
+
 /// Measures two small steps of `model`, forward, backward and the norm of the gradients, with this strategy, which stays set;
 /// what the optimizer takes it says itself. Weights, buffers
 /// and generators are as before, gradients are dropped, the allocator's peaks begin anew. OutOfMemory if they do not fit.

@@ -139,6 +139,18 @@ TEST(MemoryAdvice, OfAStepCountsWindowsThatAreYetToCome) {
   EXPECT_THROW(t.step("none", without), OutOfMemory);
 }
 
+// As ranks that share are, whose steps one of them cannot play.
+TEST(MemoryAdvice, OfAStepThatIsMeasuredElsewhere) {
+  Trained t;
+  t.step("none", 1);
+  const Limit scope(size_t(64) << 20);  // of which 57.6 MiB are used: 7 and 28 rows
+  const AdviceCase asked{.batch = 20, .measure = [](const TrainedModel&) {
+                           return std::vector{measured("none", 8), measured("full", 2)};
+                         }};
+  const std::string told = step_advice(asked, t.described());
+  EXPECT_NE(told.find("; --recompute full would fit; so would --batch 7"), std::string::npos) << told;
+}
+
 TEST(MemoryAdvice, OfAStepThatNothingMakesFit) {
   Trained t;
   t.step("none", 1);
@@ -202,8 +214,8 @@ TEST(MemoryAdvice, SaysWhereItCannotKnow) {
             "sampling: none left; sampling takes as much with any --recompute and --batch");
   EXPECT_EQ(in(train::Phase::saving, {}),
             "saving: none left; saving takes as much with any --recompute and --batch");
-  EXPECT_EQ(in(train::Phase::step, {.cannot = ", as ranks share"}),
-            "training step: none left; what would have fitted is not known, as ranks share");
+  EXPECT_EQ(in(train::Phase::evaluation, {.cannot_evaluate = ", as ranks share"}),
+            "evaluation: none left; what would have fitted is not known, as ranks share");
   const std::string before =
       told_by([] { with_memory_advice_before_steps([]() -> int { throw OutOfMemory("none left"); }); });
   EXPECT_TRUE(before.starts_with("none left; it ran out outside of the steps")) << before;

@@ -15,7 +15,8 @@ class AutoBatch : public ::testing::Test {
  protected:
   // Of 4 blocks with dropout, 12 sequences per update.
   Arguments arguments(const std::string& out, const Arguments& more) const {
-    Arguments all = {"--layers", "4", "--dropout", "0.1", "--width", "32", "--context", "64"};
+    Arguments all = {"--layers", "4", "--dropout", "0.1", "--context", "64"};
+    if (std::ranges::find(more, "--width") == more.end()) all.insert(all.end(), {"--width", "32"});
     all.insert(all.end(), more.begin(), more.end());
     return train_arguments(data_, folder_ / out, 3, all);
   }
@@ -25,10 +26,18 @@ class AutoBatch : public ::testing::Test {
   int64_t number(const std::string& out, const std::string& key) const {
     return std::atoll(kept(out, key).c_str());
   }
+  double peak_bytes(const std::string& out) const {
+    double peak = 0;
+    for (const io::RunRecord& record : io::read_run_log(folder_ / out + "/metrics.jsonl"))
+      for (const auto& [metric, value] : record.metrics)
+        if (metric == "peak_bytes") peak = std::max(peak, value);
+    return peak;
+  }
   // The same run, told what `out` has chosen.
-  void expect_bits_of_its_choice(const std::string& out) const {
-    run(arguments("written", {"--batch", kept(out, "batch"), "--accumulate", kept(out, "accumulate"),
-                              "--recompute", kept(out, "recompute")}));
+  void expect_bits_of_its_choice(const std::string& out, Arguments more = {}) const {
+    more.insert(more.end(), {"--batch", kept(out, "batch"), "--accumulate", kept(out, "accumulate"),
+                             "--recompute", kept(out, "recompute")});
+    run(arguments("written", more));
     expect_same_checkpoints(folder_ / out, folder_ / "written");
     EXPECT_EQ(measurements(folder_ / out), measurements(folder_ / "written"));
   }
@@ -65,12 +74,8 @@ TEST_F(AutoBatch, StaysWithinABudgetThatIsNamed) {
   const std::string said = run(arguments("run", {"--batch", "auto", "--recompute", "auto:4MiB"}));
   EXPECT_NE(said.find(" of 4.0 MiB, "), std::string::npos) << said;
   EXPECT_EQ(number("run", "batch") * number("run", "accumulate"), 12) << said;
-  double peak = 0;
-  for (const io::RunRecord& record : io::read_run_log(folder_ / "run" + "/metrics.jsonl"))
-    for (const auto& [metric, value] : record.metrics)
-      if (metric == "peak_bytes") peak = std::max(peak, value);
-  EXPECT_GT(peak, 0);
-  EXPECT_LE(peak, 4 << 20);
+  EXPECT_GT(peak_bytes("run"), 0);
+  EXPECT_LE(peak_bytes("run"), 4 << 20);
   expect_bits_of_its_choice("run");
 }
 
@@ -87,8 +92,29 @@ TEST_F(AutoBatch, OnRanksIsTheFirstOnesChoice) {
   }
   expect_refused(arguments("odd", {"--batch", "auto", "--ranks", "5"}),
                  {"--batch auto: 12 rows per update, --batch x --accumulate, are no multiple of 5 ranks"});
-  expect_refused(arguments("zero", {"--batch", "auto", "--ranks", "2", "--zero", "3"}),
-                 {"--batch auto measures steps of each rank by itself", "--zero 3"});
+}
+
+// What these ranks share leaves room for more rows.
+TEST_F(AutoBatch, CountsWhatRanksShare) {
+  if (!distributed::has_gloo()) GTEST_SKIP() << "this build has no Gloo";
+  const Arguments wide = {"--width", "128"};
+  auto chosen = [&](const std::string& out, const std::string& stage, const Arguments& more) {
+    Arguments all = {"--accumulate", "2", "--batch", "auto", "--ranks", "2", "--zero", stage};
+    all.insert(all.end(), more.begin(), more.end());
+    const std::string said = run(arguments(out, with(all, wide)));
+    std::filesystem::remove_all(folder_ / "written");
+    expect_bits_of_its_choice(out, wide);
+    return said;
+  };
+  chosen("whole", "0", {"--memory-limit", "24MiB"});
+  for (const char* stage : {"2", "3"}) {
+    const std::string out = std::string("stage ") + stage;
+    const std::string said = chosen(out, stage, {"--memory-limit", "24MiB"});
+    EXPECT_GT(number(out, "batch"), number("whole", "batch")) << said;
+    const std::string planned = out + " with a plan";
+    chosen(planned, stage, {"--memory-limit", "20MiB", "--recompute", "auto"});
+    EXPECT_LE(peak_bytes(planned), 0.9 * (20 << 20));
+  }
 }
 
 TEST_F(AutoBatch, SaysWhatTakesLeastWhereNothingFits) {

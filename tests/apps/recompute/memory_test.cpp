@@ -101,7 +101,37 @@ TEST(Memory, BatchIsTheOneThatFits) {
   }
 }
 
+// A velocity in f32, and of weights of 16 bits what is kept beside them: 4 bytes, 2 or nothing.
+TEST(Memory, OfSgdIsAVelocity) {
+  constexpr double mib = 1 << 20, parameters = 124439808;
+  const std::vector<std::pair<Arguments, double>> kinds = {
+      {{}, 4},
+      {{"--precision", "bf16-pure"}, 8},
+      {{"--precision", "bf16-pure", "--master", "split"}, 6},
+      {{"--precision", "bf16-pure", "--master", "stochastic"}, 4}};
+  for (const auto& [more, bytes] : kinds)
+    for (const int ranks : {1, 4}) {
+      Arguments all = {"--model",     "gpt2_124m",
+                       "--length",    "64",
+                       "--recompute", "full",
+                       "--ranks",     std::to_string(ranks),
+                       "--zero",      ranks > 1 ? "1" : "0",
+                       "--optimizer", "sgd"};
+      all.insert(all.end(), more.begin(), more.end());
+      const ProgramResult result = run_memory(all);
+      ASSERT_EQ(result.code, 0) << result.err;
+      std::smatch found;
+      ASSERT_TRUE(std::regex_search(result.out, found, std::regex("optimizer +([0-9.]+) MiB"))) << result.out;
+      EXPECT_NEAR(std::stod(found[1]), bytes * parameters / ranks / mib,
+                  0.01 * bytes * parameters / ranks / mib)
+          << result.out;
+    }
+}
+
 TEST(Memory, SaysWhatDoesNotGoTogether) {
+  EXPECT_NE(run_memory({"--optimizer", "sgd", "--precision", "bf16-pure", "--moments", "u8"})
+                .err.find("--moments u8 is for --optimizer adamw, not sgd"),
+            std::string::npos);
   EXPECT_NE(run_memory({"--zero", "1"}).err.find("--zero 1 shares between ranks: give --ranks too"),
             std::string::npos);
   EXPECT_NE(

@@ -19,6 +19,10 @@ struct ImagesOnRanks : ::testing::Test {
   using Make = Arguments (*)(const std::string&, const std::string&, int, const Arguments&);
   using Run = std::string (*)(const Arguments&, int);
 
+  static double largest(const std::vector<double>& numbers) {
+    return numbers.empty() ? 0 : *std::ranges::max_element(numbers);
+  }
+
   // Trains as 1, 2 and 4 processes, and on 2 after it was stopped on one.
   void expect_the_same_bits(Make make, Run run, const Arguments& options) {
     const TempFolder folder;
@@ -58,6 +62,46 @@ TEST_F(ImagesOnRanks, JepaHasTheBitsOfOneProcess) {
 TEST_F(ImagesOnRanks, LeJepaHasTheBitsOfOneProcess) {
   expect_the_same_bits(lejepa_arguments, run_jepa,
                        {"--batch", "4", "--accumulate", "4", "--local-views", "1"});
+}
+
+// What ranks share is counted as a rank has it, and plans are made so.
+TEST_F(ImagesOnRanks, SharedStepsArePredictedAndPlanned) {
+  const TempFolder folder;
+  const std::string data = tiny_images(folder);
+  auto number_after = [](const std::string& text, const std::string& words) {
+    const size_t at = text.find(words);
+    EXPECT_NE(at, std::string::npos) << words << " in " << text;
+    return at == std::string::npos ? 0 : std::atof(text.c_str() + at + words.size());
+  };
+  auto expect_fits = [&](const std::string& name, Make make, Run run, const Arguments& options,
+                         double tolerance, bool is_planned = true) {
+    SCOPED_TRACE(name);
+    auto arguments = [&](const std::string& out, const Arguments& more) {
+      return with(make(data, folder / (name + out), 3, options), more);
+    };
+    const Arguments shared = {"--ranks", "2", "--zero", "3"};
+    const std::string said = run(arguments("none", shared), 0);
+    const std::string step = said.substr(said.find("\nA step of 8: "));
+    const double none = number_after(step, "\nA step of 8: "), full = number_after(step, "(selective), "),
+                 measured = largest(recorded(folder / (name + "none"), "peak_bytes")) / (1 << 20);
+    EXPECT_NEAR(none, measured, tolerance * measured) << said;
+    if (!is_planned) return;
+    ASSERT_LT(full, none) << said;
+    const std::string budget = std::to_string((none + full) / 2) + "MiB";
+    const std::string plan = run(with(arguments("plan", shared), {"--recompute", "auto:" + budget}), 0);
+    EXPECT_NE(plan.find('[', plan.find("Recompute: auto:" + budget)), std::string::npos) << plan;
+    EXPECT_LE(largest(recorded(folder / (name + "plan"), "peak_bytes")),
+              (1 + tolerance) * std::stod(budget) * (1 << 20));
+    run(arguments("one", {}), 0);
+    expect_same_checkpoints(folder / (name + "plan"), folder / (name + "one"));
+  };
+  const Arguments sizes = {"--batch", "8", "--accumulate", "4", "--width", "96", "--layers", "4"};
+  expect_fits("vit", vit_arguments, run_vit, sizes, 0.03);
+  const Arguments sgd = {"--optimizer", "sgd", "--precision", "bf16-pure"};
+  expect_fits("sgd", vit_arguments, run_vit, with(sizes, sgd), 0.03,
+              false);                                          // little else than what ranks share
+  expect_fits("jepa", jepa_arguments, run_jepa, sizes, 0.06);  // masks differ from step to step
+  expect_fits("lejepa", lejepa_arguments, run_jepa, with(sizes, {"--local-views", "1"}), 0.03);
 }
 
 // Running statistics are folded in the order of the micro-batches; f16 skips steps, which change none.

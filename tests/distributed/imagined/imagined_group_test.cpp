@@ -8,6 +8,7 @@
 #include "reprise/autograd/amp/autocast.h"
 #include "reprise/core/no_compute.h"
 #include "reprise/distributed/sharded/sharded_adamw.h"
+#include "reprise/distributed/sharded/sharded_sgd.h"
 #include "reprise/nn/optim/groups.h"
 #include "reprise/tests/distributed/ranks.h"
 #include "reprise/tests/nn/small_models.h"
@@ -23,9 +24,20 @@ const nn::GptOptions gpt{.vocab_size = 300, .context = 32, .layers = 4, .heads =
 
 enum class Precision { f32, bf16, bf16_pure };
 
+using MakeOptimizer = std::unique_ptr<optim::Optimizer> (*)(DataParallel& parallel, int stage);
+
+std::unique_ptr<optim::Optimizer> adamw(DataParallel& parallel, int stage) {
+  return std::make_unique<ShardedAdamW>(parallel, optim::decay_matrices(parallel.model(), 1e-3, 0.1),
+                                        ShardedAdamWOptions{.stage = stage});
+}
+std::unique_ptr<optim::Optimizer> sgd(DataParallel& parallel, int stage) {
+  return std::make_unique<ShardedSgd>(parallel, optim::decay_matrices(parallel.model(), 1e-3, 0.1),
+                                      ShardedSgdOptions{.stage = stage, .sgd = {.momentum = 0.9}});
+}
+
 // The peak of the second of two steps of a GPT, above what was held before, in bytes.
 std::string peak_of_step(ProcessGroup& group, int stage, int64_t micro_batches, Precision precision,
-                         const Shape& tokens = {4, 32}) {
+                         const Shape& tokens = {4, 32}, MakeOptimizer make_optimizer = adamw) {
   Allocator& memory = allocator(Device::cpu());
   memory.empty_cache();
   const size_t before = memory.stats().held;
@@ -41,15 +53,15 @@ std::string peak_of_step(ProcessGroup& group, int stage, int64_t micro_batches, 
     return cross_entropy(model(ids), ids);
   };
   DataParallel parallel(model, group, {.bytes = 50000, .first_bytes = 10000});
-  ShardedAdamW optimizer(parallel, optim::decay_matrices(model, 1e-3, 0.1), {.stage = stage});
+  const std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(parallel, stage);
   for (int step = 0; step < 2; ++step) {
     memory.reset_peaks();
     for (const int64_t g : parallel.share(micro_batches)) {
       const Tensor ids = testing::random_tokens(tokens, 300, uint64_t(g));
       parallel.backward(loss_of(ids), g);
     }
-    optimizer.step(optim::clip_scale(optimizer.grad_norm(), 1.0));
-    optimizer.zero_grad();
+    optimizer->step(optim::clip_scale(dynamic_cast<SharedOptimizer&>(*optimizer).grad_norm(), 1.0));
+    optimizer->zero_grad();
   }
   return std::to_string(memory.stats().peak_held - before);
 }
@@ -72,6 +84,25 @@ TEST(ImaginedGroup, RankHoldsWhatARealOneHolds) {
         EXPECT_LE(imagined, 1.02 * real);
         EXPECT_LE(real, 1.02 * imagined);
       }
+}
+
+// With a velocity, and with masters of weights of 16 bits.
+TEST(ImaginedGroup, RankThatTrainsBySgdHoldsWhatARealOneHolds) {
+  const auto kinds = testing::kinds_of_ranks();
+  if (std::ranges::find(kinds, Ranks::gloo) == kinds.end())
+    GTEST_SKIP() << "ranks of one process share an allocator";
+  for (const Precision precision : {Precision::f32, Precision::bf16_pure})
+    for (int stage : {0, 1, 3}) {
+      SCOPED_TRACE(detail::join("stage ", stage, ", precision ", int(precision)));
+      const auto peak = [&](ProcessGroup& group) {
+        return peak_of_step(group, stage, 4, precision, {4, 32}, sgd);
+      };
+      const double real = std::stod(testing::run_ranks(Ranks::gloo, 2, peak)[0]);
+      const NoCompute no_compute;
+      const double imagined = std::stod(peak(*imagined_group(0, 2)));
+      EXPECT_LE(imagined, 1.02 * real);
+      EXPECT_LE(real, 1.02 * imagined);
+    }
 }
 
 // Of scattered gradients a rank has its part, and two buckets: what they send, and where the sums of others arrive.
