@@ -10,6 +10,10 @@
 
 namespace reprise::apps {
 
+/// From now on SIGUSR1 does not end this process, unless the program has a handler of its own: a rank that waits for others to join may be
+/// asked for its calls before it listens.
+void keep_requests_harmless();
+
 /// While it lives, SIGUSR1 has the record of calls written; and where the world has ended and the computation has met it in no
 /// call for 2 s, the process says so and ends, with the exit code of what has ended it. One at a time.
 class RankWatch {

@@ -236,7 +236,10 @@ int on_ranks(const TrainingOptions& o, const std::function<int(distributed::Proc
       .bind = o.bind,
       .tls = o.tls};
   if (o.peer_timeout) options.peer_timeout = std::chrono::seconds(*o.peer_timeout);
-  if (environment().ranks > 1) options.device = device_of(o);
+  if (environment().ranks > 1) {
+    options.device = device_of(o);
+    keep_requests_harmless();
+  }
   auto group = distributed::ProcessGroup::join(options);
   if (group->rank() > 0) close_output();
   try {

@@ -170,6 +170,14 @@ TEST(Heartbeats, WhoWasStoppedItselfHearsFirst) {
   EXPECT_FALSE(silence.is_too_long());
 }
 
+TEST(Heartbeats, SilenceIsCountedUpToNow) {
+  Silence silence(short_timeout);
+  std::this_thread::sleep_for(200ms);  // without a look at it
+  EXPECT_GE(silence.seconds(), 0.2);
+  std::this_thread::sleep_for(800ms);
+  EXPECT_LE(silence.seconds(), 0.5) << "at most two heartbeats count, as this process may have been stopped";
+}
+
 TEST(ClockOffsets, AreThatOfTheQuickestOfTheLastHeartbeats) {
   ClockOffset clock;
   EXPECT_EQ(clock.seconds(), 0) << "none came";

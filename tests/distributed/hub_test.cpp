@@ -100,6 +100,18 @@ TEST(Hub, FirstCauseIsTheVerdict) {
   }
 }
 
+TEST(Hub, OfTwoThatDieAtOnceAllAreToldTheSame) {
+  HubServer server(server_options(4));
+  auto joins = joined(server, 4);
+  std::thread other([&] { joins[3].client.reset(); });
+  joins[2].client.reset();
+  other.join();
+  const std::string verdict = told(joins[0]);
+  EXPECT_EQ(told(joins[1]), verdict);
+  EXPECT_TRUE(verdict.starts_with("rank 2 (pid ") || verdict.starts_with("rank 3 (pid ")) << verdict;
+  EXPECT_NE(verdict.find(" died: its connection closed without a goodbye"), std::string::npos) << verdict;
+}
+
 TEST(Hub, FailedConnectionIsTheVerdictWithoutABetterOne) {
   HubServer server(server_options(2));
   auto joins = joined(server, 2);

@@ -8,12 +8,13 @@
 
 #include "reprise/distributed/hub/frame_stream.h"
 #include "reprise/distributed/hub/handshake.h"
+#include "reprise/distributed/transport.h"
 
 namespace reprise::testing {
 
 struct MuteRank {
   distributed::FrameStream stream;
-  std::string wrong;                     // empty: it has joined
+  std::string wrong = "no connection";   // empty: it has joined
   std::vector<std::string> called_with;  // the fields of the hub's call
 
   MuteRank(int port, int rank, int ranks, const std::string& address, const std::string& host = "")
@@ -29,16 +30,19 @@ struct MuteRank {
 
  private:
   bool receive(distributed::FrameKind kind, std::vector<std::string>& fields) {
+    const auto deadline = distributed::Clock::now() + std::chrono::seconds(10);  // heartbeats come for ever
     while (true) {
       while (auto frame = stream.next())
         if (frame->kind == kind) {
           fields = frame->fields;
+          wrong = "";
           return true;
         }
       wrong = "nothing came";
+      if (distributed::Clock::now() > deadline) return false;
       if (!wait_readable(stream.socket(), std::chrono::seconds(10))) return false;
-      wrong = stream.receive() ? "" : "the hub has hung up";
-      if (!wrong.empty()) return false;
+      wrong = "the hub has hung up";
+      if (!stream.receive()) return false;
     }
   }
 };

@@ -1,8 +1,10 @@
 // Ranks that are stopped, asked what they do, or compute for long while another one dies: what the others say, and when.
 // labels: end-to-end
+#include <map>
 #include <regex>
 
 #include "reprise/distributed/gloo/gloo_transport.h"
+#include "reprise/distributed/hub/socket.h"
 #include "reprise/io/file.h"
 #include "reprise/tests/apps/gpt/program.h"
 
@@ -23,6 +25,12 @@ bool comes(const Condition& condition) {
   for (const auto begin = Clock::now(); Clock::now() - begin < 50s; std::this_thread::sleep_for(5ms))
     if (condition()) return true;
   return false;
+}
+
+std::string free_port() {
+  int port = 0;
+  const distributed::Socket any = distributed::listen_on("127.0.0.1", {0}, port);
+  return std::to_string(std::min(port, 65000));
 }
 
 struct RankFailures : ::testing::Test {
@@ -93,6 +101,21 @@ TEST_F(RankFailures, RanksWriteTheirCallsWhenAsked) {
   EXPECT_TRUE(has(text, "group world\n  rank 0: last call #")) << text;
   program.signal(SIGTERM);
   EXPECT_EQ(program.wait(), 3) << program.err();
+}
+
+// A rank of another launcher, whose variables the process inherits; no other one comes.
+TEST_F(RankFailures, RankThatWaitsForOthersIsNotEndedByARequest) {
+  const std::map<std::string, std::string> variables{
+      {"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", free_port()}};
+  for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+  Program program(train_arguments(data, folder / "alone", 10, {"--accumulate", "2", "--timeout", "3"}));
+  for (const auto& [name, value] : variables) unsetenv(name.c_str());
+  const int port = std::stoi(variables.at("MASTER_PORT"));
+  EXPECT_TRUE(comes([&] { return bool(distributed::connect_to("127.0.0.1", port)); })) << program.err();
+  program.signal(SIGUSR1);
+  EXPECT_EQ(program.wait(), 4) << program.err();
+  EXPECT_TRUE(has(program.err(), "not all of 2 ranks came within 3 s; those that did: rank 0 (pid "))
+      << program.err();
 }
 
 // Rank 0 writes a sample for many seconds, and makes no call meanwhile.
