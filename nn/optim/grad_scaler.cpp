@@ -1,6 +1,7 @@
 // The scale, and what each optimizer of an update has done.
 #include "reprise/nn/optim/grad_scaler.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -132,8 +133,22 @@ void GradScaler::step(Optimizer& optimizer, const StepOptions& options) {
   const Tensor gradient_scale = check_gradients(optimizer, unscaled ? Tensor() : scale_, options.clip, found);
   // What unscale found stays, whatever was done since.
   if (unscaled) found = maximum(found, before->second.found);
+  with_gradient_ =
+      entries_.size() > size_t(unscaled) ? std::vector<std::string>() : names_with_gradient(parameters);
   optimizer.step_if_finite(gradient_scale, found);
   entries_[&optimizer] = {Stage::stepped, found, parameters};
+}
+
+std::vector<std::string> GradScaler::names_with_gradient(const TensorList& parameters) const {
+  std::vector<std::string> names;
+  if (named_.empty()) return names;
+  for (const Tensor& parameter : parameters) {
+    if (!parameter.grad().defined()) continue;
+    const auto own = std::find_if(named_.begin(), named_.end(),
+                                  [&](const auto& entry) { return entry.second.is_same(parameter); });
+    names.push_back(own == named_.end() ? "a parameter of no name" : own->first);
+  }
+  return names;
 }
 
 void GradScaler::check_disjoint(const Optimizer& optimizer, const TensorList& parameters) const {
@@ -178,8 +193,11 @@ GradScaler::Stats GradScaler::usable(const Stats& stats) const {
   check(stats.in_a_row == 0 || (stats.scale >= options_.min_scale && stats.in_a_row < options_.max_skips),
         "GradScaler: ", stats.in_a_row, " updates in a row had gradients that are not finite; the scale is ",
         stats.scale, " (min_scale ", options_.min_scale, ", max_skips ", options_.max_skips,
-        "); the first bad gradient is number ", stats.found,
-        " of its optimizer's; anomaly mode names the operation, and bf16 has the range of f32");
+        "); the first bad gradient is ",
+        stats.found > 0 && size_t(stats.found) <= with_gradient_.size()
+            ? "that of " + with_gradient_[size_t(stats.found) - 1]
+            : reprise::detail::join("number ", stats.found, " of its optimizer's"),
+        "; anomaly mode names the operation, and bf16 has the range of f32");
   return stats;
 }
 

@@ -55,6 +55,10 @@ class GradScaler {
   /// or if one has unscaled and not stepped.
   void update();
 
+  /// From now on Errors of `read`, `stats` and `finish` name the first bad gradient by `model.named_parameters()`, while each update
+  /// has the step of one optimizer. Keeps the tensors.
+  void name_parameters(const nn::NamedTensors& named) { named_ = named; }
+
   /// i32, on the device: not 0 if the last update was not made. Later ones write it there.
   const Tensor& found() const { return found_; }
 
@@ -106,6 +110,8 @@ class GradScaler {
   };
   /// Error if another optimizer of this update has one of the parameters.
   void check_disjoint(const Optimizer& optimizer, const TensorList& parameters) const;
+  /// Of those that have a gradient, in their order; none where no parameters were named.
+  std::vector<std::string> names_with_gradient(const TensorList& parameters) const;
   Tensor check_gradients(Optimizer& optimizer, const Tensor& scale, double clip, Tensor& found);
   nn::NamedTensors state() const;
   /// What Stats are made of, in their order.
@@ -119,6 +125,8 @@ class GradScaler {
   bool is_scaled_ = false;                     // a loss of this update
   detail::ScaledScope told_;                   // the thread that has scaled
   std::map<const Optimizer*, Entry> entries_;  // of this update
+  nn::NamedTensors named_;
+  std::vector<std::string> with_gradient_;  // names, in the step before
   Stats newest_;
   std::unique_ptr<Reading> reading_;  // of `stats`
 };

@@ -311,6 +311,28 @@ TEST(GradScaler, GivesUpAloud) {
   EXPECT_EQ(often.stats().in_a_row, 0) << "another state is no Error any more";
 }
 
+TEST(GradScaler, NamesTheFirstBadGradient) {
+  const TensorList parameters = device_parameters();
+  Sgd all(parameters), first({parameters[0]}), last({parameters[2]});
+  auto message_after = [&](const std::vector<Sgd*>& optimizers, size_t without) {
+    GradScaler scaler(test_device(), {.max_skips = 1});
+    scaler.name_parameters({{"table", parameters[0]}, {"bias", parameters[2]}});
+    for (const Tensor& p : parameters) p.set_grad({});
+    scaler.scale(loss_of(parameters, 0, without)).backward();
+    for (size_t p : {1, 2})
+      if (p != without) parameters[p].grad().fill_(NAN);
+    for (Sgd* optimizer : optimizers) scaler.step(*optimizer);
+    scaler.update();
+    return error_of([&] { scaler.read(); });
+  };
+  auto expect_said = [](const std::string& message, const std::string& said) {
+    EXPECT_NE(message.find("the first bad gradient is " + said + "; anomaly"), std::string::npos) << message;
+  };
+  expect_said(message_after({&all}, 1), "that of bias");  // the second one that there is
+  expect_said(message_after({&all}, 99), "that of a parameter of no name");
+  expect_said(message_after({&first, &last}, 99), "number 1 of its optimizer's");
+}
+
 TEST(GradScaler, RefusesCallsOutOfOrder) {
   const TensorList parameters = device_parameters();
   Sgd optimizer({parameters[0]}), other({parameters[1]});
