@@ -135,7 +135,7 @@ TEST_F(SharedSteps, ThatFitSharedAloneAreTrained) {
 // The planner measures blocks with weights whole, and counts what a rank has in a step.
 TEST_F(SharedSteps, ArePlannedForABudget) {
   const Arguments rows = {"--layers",     "4", "--context",    "64", "--batch", "12",
-                          "--accumulate", "2", "--eval-every", "0"};
+                          "--accumulate", "4", "--eval-every", "0"};
   auto with = [&](Arguments more) {
     more.insert(more.end(), rows.begin(), rows.end());
     return more;

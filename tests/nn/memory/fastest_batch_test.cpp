@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <thread>
 
 #include "reprise/autograd/engine.h"
@@ -212,6 +213,24 @@ TEST(FastestBatches, TryThePlannersPlanToo) {
   EXPECT_LE(planned->peak, options.most_bytes);
   EXPECT_LE(peak_of_update(sleeper, *planned, 0), options.most_bytes);
   EXPECT_EQ(recompute::to_string(sleeper.net.strategy()), "none") << "as before";
+}
+
+// 1 MB, and 100 KB per row without recompute, 50 with it.
+TEST(FastestBatches, FitByWhatIsSaidOfSteps) {
+  per_row = 0us;
+  Sleeper sleeper;
+  TrainingStepCase step = sleeper.step();
+  step.budget = size_t(1) << 30;
+  const auto said = [](const RecomputeStrategy& strategy, int64_t) {
+    const int64_t each = strategy.kind == RecomputeStrategy::Kind::none ? 100'000 : 50'000;
+    const auto of = [&](int64_t rows) { return MeasuredStep{rows, 1'000'000, {{.bytes = rows * each}}}; };
+    return StepMemory(of(4), of(8), allocator(Device()));
+  };
+  const std::vector<TimedBatch> timed = fastest_batches(
+      step, {.strategies = {"none", "full"}, .rounds = 1, .most_bytes = 2'100'000, .measure = said});
+  std::map<std::string, int64_t> most;
+  for (const TimedBatch& one : timed) most[one.strategy] = std::max(most[one.strategy], one.rows);
+  EXPECT_EQ(most, (std::map<std::string, int64_t>{{"none", 8}, {"full", 20}}));
 }
 
 TEST(FastestBatches, LeaveWeightsAndGeneratorsAsTheyWere) {
