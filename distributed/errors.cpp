@@ -5,13 +5,13 @@
 namespace reprise::distributed {
 namespace {
 
-// "rank 2 was last heard 0.2 s before, after all_reduce #7 of group world", as far as that is known.
+// "rank 2 was last heard 0.2 s before; its last call that is known here: all_reduce #7 of group world", as far as that is known.
 std::string trace_of(const Failure& failure, const std::string& last_call) {
   TextStream text;
   if (failure.heard >= 0) {
     text << "\n  rank " << failure.rank << " was last heard " << std::fixed << std::setprecision(1)
          << failure.heard << " s before";
-    if (!last_call.empty()) text << ", after " << last_call;
+    if (!last_call.empty()) text << "; its last call that is known here: " << last_call;
   } else if (!last_call.empty()) {
     text << "\n  the last call of rank " << failure.rank << " that is known here: " << last_call;
   }

@@ -43,8 +43,8 @@ class DistributedError : public Error {
     std::string form{};    ///< of the tensor: "f32, 24.7 MiB"; may be empty
     int by = -1;           ///< the rank that made the call; -1: it is not said
     int64_t step = -1;     ///< of the training run (ProcessGroup::set_step); -1: it is not said
-    std::string
-        theirs{};  ///< the last call that this rank knows of the one at fault: "all_reduce #7 of group world"; may be empty
+    /// The last call that this rank knows of the one at fault: "all_reduce #7 of group world"; may be empty.
+    std::string theirs{};
   };
   DistributedError(const Failure& failure, Call call, double seconds);  ///< `seconds` after the call began
 

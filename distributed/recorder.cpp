@@ -89,23 +89,32 @@ void Recorder::set_folder(const std::string& folder) {
 }
 
 std::string Recorder::write(const std::string& reason) {
-  std::lock_guard lock(mutex_);
-  if (folder_.empty()) return "";
-  const std::string path = detail::join(folder_, "/rank-", rank_, ".jsonl");
+  std::lock_guard alone(writing_);
   try {
-    std::string text =
-        detail::join("{\"rank\":", rank_, ",\"ranks\":", ranks_, ",\"pid\":", ::getpid(),
-                     ",\"time\":", time_of(recorded_now()),
-                     ",\"clock_offset\":", io::json_number(clock_offset_ ? clock_offset_() : 0),
-                     ",\"reason\":", quoted(reason), "}\n");
-    for (const auto& one : tracks_)
-      if (const auto track = one.lock())
-        for (const RecordedCall& call : track->calls()) text += line_of(call);
-    for (const RecordedComputation& computation : computations_) text += line_of(computation);
-    io::make_folders_durable(folder_);
-    io::write_file(path, text);
+    std::string folder;
+    {
+      std::lock_guard lock(mutex_);
+      folder = folder_;
+    }
+    if (folder.empty()) return "";
+    const std::string path = detail::join(folder, "/rank-", rank_, ".jsonl"), lines = text(reason);
+    io::make_folders_durable(folder);
+    io::write_file(path, lines);
+    return path;
   } catch (const std::exception&) { return ""; }  // what is told must not hang on a full disk
-  return path;
+}
+
+std::string Recorder::text(const std::string& reason) {
+  std::lock_guard lock(mutex_);
+  std::string lines = detail::join("{\"rank\":", rank_, ",\"ranks\":", ranks_, ",\"pid\":", ::getpid(),
+                                   ",\"time\":", time_of(recorded_now()),
+                                   ",\"clock_offset\":", io::json_number(clock_offset_ ? clock_offset_() : 0),
+                                   ",\"reason\":", quoted(reason), "}\n");
+  for (const auto& one : tracks_)
+    if (const auto track = one.lock())
+      for (const RecordedCall& call : track->calls()) lines += line_of(call);
+  for (const RecordedComputation& computation : computations_) lines += line_of(computation);
+  return lines;
 }
 
 }  // namespace reprise::distributed

@@ -1,4 +1,5 @@
-// Recorder: the last calls of each group of a rank, and what it computed between them, written to a file where a failure ends the world, or when it is asked for.
+// Recorder: the last calls of each group of a rank, and what it computed between them. It writes them to a file where a failure ends the
+// world, or when it is asked to.
 #pragma once
 
 #include <deque>
@@ -62,13 +63,16 @@ class Recorder {
   void add(RecordedComputation computation);
   /// Empty: nothing is written.
   void set_folder(const std::string& folder);
-  /// Writes the calls of all groups and the computations, with the reason; the file's path, or nothing where there is no folder or it cannot be
-  /// written.
+  /// Writes the calls of all groups and the computations, with the reason; the file's path, or nothing where there is no folder or it
+  /// cannot be written. Calls and computations do not wait for the disk.
   std::string write(const std::string& reason);
 
  private:
+  std::string text(const std::string& reason);
+
   int rank_, ranks_;
   std::function<double()> clock_offset_;
+  std::mutex writing_;  // held while a file is written, and before mutex_
   std::mutex mutex_;
   std::string folder_;
   std::list<std::weak_ptr<CallTrack>> tracks_;

@@ -130,7 +130,13 @@ void choose_batch_and_strategy(TrainingOptions& o, const TrainedModel& t, size_t
       .sums = [&](int64_t micro_batches) { return most_gradient_sums(o, micro_batches * ranks); },
       .most_bytes = most};
   if (shares_steps(o, t)) {
-    whole.emplace(*t.parallel);
+    try {
+      whole.emplace(*t.parallel);
+    } catch (const OutOfMemory&) {
+      fail(options,
+           ": steps are timed with weights whole, which do not fit; give --batch, and a strategy to "
+           "--recompute");
+    }
     from.measure = [&](const RecomputeStrategy& strategy, int64_t sums) {
       return SharedMemory(o, t, group.device()).measure_sums(strategy, sums);
     };

@@ -20,8 +20,8 @@ struct StepBytes {
   std::array<size_t, memory_category_count> most{};  ///< each category's own peak
 };
 
-/// A model in training as the programs train: micro-batches through DataParallel, the norm of the gradients, the update. It is used
-/// within a NoCompute, of which its model and its group are too.
+/// A model in training as the programs train: micro-batches through DataParallel, the norm of the gradients, the update. Make it,
+/// its model and its group within a NoCompute.
 class ImaginedRank {
  public:
   /// `optimizer` is a distributed::SharedOptimizer; both outlive it. `loss`: of a micro-batch of so many rows.

@@ -18,7 +18,7 @@ using nn::MeasuredStrategy;
 /// nn::measure_strategies of what a program trains. `sums`: see StepMemoryOptions.
 std::vector<MeasuredStrategy> measure_strategies(const TrainedModel& trained, Device device,
                                                  const std::string& own, int64_t sums);
-/// The same of a run's steps; where ranks share these (shared_memory.h) by imagined ones.
+/// The same for the steps of a run. Where ranks share weights or gradients, an imagined rank is measured (shared_memory.h).
 std::vector<MeasuredStrategy> measure_strategies(const TrainingOptions& options, const TrainedModel& trained,
                                                  Device device);
 

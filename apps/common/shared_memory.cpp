@@ -49,8 +49,8 @@ struct SharedMemory::Imagined {
         group(distributed::imagined_group(real.parallel->group().rank(), real.parallel->group().size())),
         training(real.imagine(*group)),
         rank(*training.trained.parallel, training.trained.optimizer, training.trained.loss) {
-    // Beside what is trained. Where that takes more now than when steps begin, the second is less: averages are whole before the
-    // first step, and what steps keep is there after it.
+    // What is held beside training: all that is held, less what the imagined training holds now. Where the real one holds more than
+    // steps will (averages are whole before the first step), less its own bytes instead.
     const size_t rest = allocator(Device::cpu()).stats().held - before.held;
     beside =
         std::min(int64_t(held.held) - int64_t(rest), int64_t(held.held) - int64_t(bytes_of_training(held))) -

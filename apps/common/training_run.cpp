@@ -1,6 +1,7 @@
 #include "reprise/apps/common/training_run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <utility>
@@ -214,12 +215,13 @@ recompute::Plan plan_of_shared(const recompute::Chain& chain, size_t budget,
   if (least > budget) recompute::detail::refuse_budget(int64_t(budget), int64_t(least), "this chain");
   // What the chain may take is moved by how far its plan's step is from the budget.
   int64_t whole = minimum + int64_t(budget - least);
+  double best_seconds = HUGE_VAL;
   for (int tries = 0; tries < 3; ++tries) {
     const recompute::Planned planned = recompute::plan_rotor(chain, whole);
     const size_t bytes = peak_of(planned.plan);
     if (bytes <= budget) {
       if (planned.plan == best) break;
-      best = planned.plan;
+      if (planned.cost.seconds < best_seconds) best = planned.plan, best_seconds = planned.cost.seconds;
     }
     whole = std::max(whole + int64_t(budget) - int64_t(bytes), minimum);
   }

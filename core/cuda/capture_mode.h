@@ -1,4 +1,4 @@
-// What threads may call while a stream is captured, and how the streams of our graphs are.
+// What threads may call while a stream is captured, and the mode in which our own graphs are captured.
 #pragma once
 
 namespace reprise::cuda {
@@ -12,7 +12,7 @@ enum class CaptureMode {
   relaxed       ///< all threads
 };
 
-/// Of `begin_capture`: memory is taken inside, and kernels are launched that have not been loaded.
+/// The mode of `begin_capture`, inside which memory is taken and kernels are launched for the first time.
 inline constexpr CaptureMode mode_of_captures = CaptureMode::relaxed;
 
 }  // namespace reprise::cuda

@@ -32,12 +32,15 @@ bool forbids(const GraphState& capture) {
 
 void refuse_unsafe(const char* call, const char* what) {
   auto lock = lock_streams();
-  for (const std::shared_ptr<GraphState>& capture : captures_under_way()) {
-    if (!forbids(*capture)) continue;
-    capture->broken_by = call;
-    fail(call, ": ", what, ", which a capture of mode ", name_of(capture->mode), " forbids ",
-         capture->mode == CaptureMode::global ? "all threads" : "the thread that began it");
-  }
+  const GraphState* forbidding = nullptr;
+  for (const std::shared_ptr<GraphState>& capture : captures_under_way())
+    if (forbids(*capture)) {
+      capture->broken_by = call;
+      forbidding = capture.get();
+    }
+  if (!forbidding) return;
+  fail(call, ": ", what, ", which a capture of mode ", name_of(forbidding->mode), " forbids ",
+       forbidding->mode == CaptureMode::global ? "all threads" : "the thread that began it");
 }
 
 void load_kernel(int device, const void* kernel, const char* name) {

@@ -75,7 +75,9 @@ class GlooTransport final : public Transport {
   }
 
   std::string interface() const override { return is_loopback(address_) ? "lo" : interface_of(address_); }
-  double clock_offset() const override { return rank_ == 0 ? 0 : hub_->clock_offset(); }
+  double clock_offset() const override {
+    return rank_ == 0 || is_loopback(address_) ? 0 : hub_->clock_offset();
+  }
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
 

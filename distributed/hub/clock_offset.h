@@ -15,9 +15,8 @@ class ClockOffset {
     offsets_.push_back(sent - came);
     if (offsets_.size() > most) offsets_.pop_front();
   }
-  double seconds() const {
-    return offsets_.empty() ? 0 : *std::ranges::max_element(offsets_);
-  }  ///< 0: none came
+  /// 0 where none came.
+  double seconds() const { return offsets_.empty() ? 0 : *std::ranges::max_element(offsets_); }
 
  private:
   static constexpr size_t most = 64;  // of 250 ms each: clocks drift, and are set

@@ -1,5 +1,6 @@
 #include "reprise/distributed/hub/frame.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -67,16 +68,19 @@ int64_t number_in_frame(const Frame& frame, size_t i, int64_t least, int64_t mos
   return *number;
 }
 
+constexpr int64_t most_heard = INT32_MAX;  // milliseconds that a failure may say
+
 Frame frame_of(const Failure& failure) {
   return {FrameKind::failure,
           {std::to_string(int(failure.kind)), std::to_string(failure.rank),
            failure.message.substr(0, longest_frame / 2),
-           std::to_string(failure.heard < 0 ? -1 : std::llround(failure.heard * 1000))}};
+           std::to_string(
+               failure.heard < 0 ? -1 : std::min<int64_t>(std::llround(failure.heard * 1000), most_heard))}};
 }
 
 Failure failure_in(const Frame& frame) {
   check(frame.fields.size() == 4, "hub: a failure of ", frame.fields.size(), " fields");
-  const int64_t heard = number_in_frame(frame, 3, -1, INT32_MAX);
+  const int64_t heard = number_in_frame(frame, 3, -1, most_heard);
   return {FailureKind(number_in_frame(frame, 0, 0, int64_t(FailureKind::transport))),
           int(number_in_frame(frame, 1, 0, 1 << 20)), frame.fields[2], heard < 0 ? -1 : double(heard) / 1000};
 }

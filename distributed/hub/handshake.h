@@ -31,8 +31,8 @@ struct Hello {
   std::string nonce{}, proof{};
 };
 Frame frame_of(const Hello& hello);
-Hello hello_in(
-    const Frame& frame);  ///< Error if it has none, or a host's name of more than longest_host bytes
+/// Error if it has none, or a host's name of more than longest_host bytes.
+Hello hello_in(const Frame& frame);
 
 /// Both ends of one connection have the same.
 class Handshake {

@@ -173,21 +173,23 @@ std::optional<Frame> HubClient::answer(Clock::time_point deadline) {
   while (Clock::now() < deadline) {
     if (auto frame = stream_.next()) {
       if (frame->kind != FrameKind::beat) return frame;
-    } else if (wait_for_bytes(silence) && !stream_.receive()) {
+    } else if (!listen(silence)) {
       return {};
     }
   }
   return {};
 }
 
-// False if nothing has come yet. What has come is heard first, also where this process was stopped.
-bool HubClient::wait_for_bytes(Silence& silence) {
+// Takes what has come, waiting for it a moment; false once the connection has ended. What has come is heard first, also where this
+// process was stopped.
+bool HubClient::listen(Silence& silence) {
   if (wait_readable(stream_.socket(), tick)) {
+    if (!stream_.receive()) return false;
     silence.heard();
-    return true;
+  } else if (silence.is_too_long() && !has_left(0)) {
+    throw TransportError(silent_failure(0, first_, silence));
   }
-  if (silence.is_too_long() && !has_left(0)) throw TransportError(silent_failure(0, first_, silence));
-  return false;
+  return true;
 }
 
 void HubClient::run() {
@@ -219,7 +221,7 @@ void HubClient::loop() {
       beat();
       if (auto frame = stream_.next()) {
         handle(*frame);
-      } else if (wait_for_bytes(silence) && !stream_.receive()) {
+      } else if (!listen(silence)) {
         break;
       }
     }

@@ -66,7 +66,7 @@ class HubClient {
   std::optional<Frame> receive(Clock::time_point deadline);
   std::optional<Frame> answer(Clock::time_point deadline);
   void take_call(const Frame& frame);
-  bool wait_for_bytes(Silence& silence);
+  bool listen(Silence& silence);
   void run();
   void loop();
   void end_by_own();

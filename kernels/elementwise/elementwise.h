@@ -65,8 +65,8 @@ extern Kernel<void(UnaryOp op, const TensorView& x, const TensorView& y)> unary;
 extern Kernel<void(UnaryOp op, const TensorView& dy, const TensorView& x, const TensorView& dx)>
     unary_backward;
 
-/// y = op(a, b). a and b have one dtype, but of an op that mixes them; comparisons, which mix them, write bool. Of integers fmod and remainder by 0
-/// are 0. `add` also takes f32 beside 16 bits, and gives f32.
+/// y = op(a, b). a and b have one dtype, but for an op that mixes them. Comparisons mix them, and write bool. For integers fmod and
+/// remainder by 0 are 0. `add` also takes f32 beside 16 bits, and gives f32.
 extern Kernel<void(BinaryOp op, const TensorView& a, const TensorView& b, const TensorView& y)> binary;
 
 /// y = x * scale + shift.

@@ -1,9 +1,9 @@
 // How a matrix multiply is cut: C = A B, (M, N) = (M, K) (K, N).
 //
 // Note [Blocks]. C is cut into blocks whose share of A and B, packed, is a few megabytes, and these into
-// tiles. Where a block's longer side gives each thread several, a task is a whole strip of tiles across it: what it needs
-// of the longer operand is packed into memory of its thread alone, and stays in its second-level cache. Otherwise a task
-// is a tile, and both operands are shared. The sum over K runs in panels of at most the unit's `max_k_panel`, in order,
+// tiles. Where the product's longer side has several strips of tiles for each thread, a task is a whole strip: what it
+// needs of the longer operand is packed into memory of its thread alone, and stays in its second-level cache. Otherwise,
+// and in a last block that has fewer strips, a task is a tile, and both operands are shared. The sum over K runs in panels of at most the unit's `max_k_panel`, in order,
 // whatever the tiles are: results depend on the shape alone. A tile's sums stay in the cache until K is done; only more
 // than `max_k_round` of it make them wait for another round.
 #pragma once

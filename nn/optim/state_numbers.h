@@ -22,7 +22,8 @@ inline std::vector<int64_t> take_numbers(const char* op, nn::NamedTensors& state
   return numbers;
 }
 
-/// Takes "updates", of each of `parameters`, out of a state. Error naming `op` if one is negative or above `most` too.
+/// Takes "updates", of each of `parameters`, out of a state. Error naming `op` if they are not there, or one is not in
+/// [0, most].
 inline std::vector<int64_t> take_updates(const char* op, nn::NamedTensors& state, size_t parameters,
                                          int64_t most) {
   std::vector<int64_t> updates = take_numbers(op, state, "updates", int64_t(parameters), " parameters");

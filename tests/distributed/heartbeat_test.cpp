@@ -96,28 +96,31 @@ TEST(Heartbeats, DeathSaysWhenTheRankWasLastHeard) {
   std::thread mute([&] {
     const MuteRank rank(server.port(), 1, 2, "x");
     EXPECT_EQ(rank.wrong, "");
-    std::this_thread::sleep_for(700ms);
+    std::this_thread::sleep_for(1500ms);
   });
   const HubClient client(client_options(server.port(), 0, 2), [] {});
   const auto told = client.failure(20s);
   mute.join();
   ASSERT_TRUE(told);
   EXPECT_EQ(told->kind, FailureKind::died);
-  EXPECT_GE(told->heard, 0.6);
-  EXPECT_LT(told->heard, 0.7 + std::chrono::duration<double>(generous).count());
+  EXPECT_GE(told->heard, 0.6) << "also where the hub was not looking for a while";
+  EXPECT_LT(told->heard, 1.5 + std::chrono::duration<double>(generous).count());
 }
 
 // The end of the hub's connection, as that of any other rank.
 TEST(Heartbeats, DeathOfRank0SaysWhoItWas) {
   int port = 0;
   const Socket listener = listen_on("127.0.0.1", {0}, port);
-  std::thread hub([&] { hub_by_hand(listener, true); });
+  std::thread hub([&] {
+    const FrameStream stays = hub_by_hand(listener, true);
+    std::this_thread::sleep_for(1500ms);
+  });
   const HubClient client(client_options(port, 1, 2), [] {});
   const auto told = client.failure(20s);
   hub.join();
   ASSERT_TRUE(told);
   EXPECT_EQ(told->message, "rank 0 (host a\\x1b[31m, pid 7) died: its connection closed without a goodbye");
-  EXPECT_GE(told->heard, 0);
+  EXPECT_GE(told->heard, 0.6);
 }
 
 TEST(Heartbeats, NoneIsSilentWhereThePeerTimeoutIs0) { EXPECT_FALSE(told_of_mute_rank(0ms, 2500ms)); }
@@ -189,7 +192,7 @@ TEST(ClockOffsets, AreThatOfTheQuickestOfTheLastHeartbeats) {
 }
 
 // One clock: what a heartbeat takes on its way is all that is seen.
-TEST(ClockOffsets, OfOneMachineIsNone) {
+TEST(ClockOffsets, OfOneClockIsWhatTheQuickestHeartbeatTook) {
   HubServer server({.job = "job", .ranks = 2, .timeout = 20s, .peer_timeout = 20s});
   std::unique_ptr<HubClient> other;
   std::thread thread(

@@ -81,10 +81,11 @@ TEST(DistributedErrors, SayWhenTheRankAtFaultWasLastHeard) {
                "  rank 2 was last heard 0.2 s before");
   call.theirs = "barrier #7 of group world";
   call.record = "r/flight/rank-1.jsonl";
-  EXPECT_STREQ(DistributedError(failure, call, 0.5).what(),
-               "rank 2 died\n  at all_reduce #8 of group world, after 0.5 s, on rank 1\n"
-               "  rank 2 was last heard 0.2 s before, after barrier #7 of group world\n"
-               "  calls: r/flight/rank-1.jsonl");
+  EXPECT_STREQ(
+      DistributedError(failure, call, 0.5).what(),
+      "rank 2 died\n  at all_reduce #8 of group world, after 0.5 s, on rank 1\n"
+      "  rank 2 was last heard 0.2 s before; its last call that is known here: barrier #7 of group world\n"
+      "  calls: r/flight/rank-1.jsonl");
   failure.heard = -1;
   EXPECT_STREQ(DistributedError(failure, call, 0.5).what(),
                "rank 2 died\n  at all_reduce #8 of group world, after 0.5 s, on rank 1\n"

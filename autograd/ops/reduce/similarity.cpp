@@ -22,7 +22,7 @@ Tensor wide_normalized(const Tensor& x, int64_t dim, double order, double eps) {
   return order == 2 ? autograd::reading_wide(wide, x) : wide(autograd::widened(x));
 }
 
-DType given_dtype(DType dtype, Device device) {
+DType result_dtype(DType dtype, Device device) {
   return autograd::is_half(dtype) && amp::autocast_dtype(device) ? DType::f32 : dtype;
 }
 
@@ -30,7 +30,7 @@ DType given_dtype(DType dtype, Device device) {
 
 Tensor normalize(const Tensor& x, int64_t dim, double order, double eps) {
   check_arguments("normalize", x, eps);
-  return cast(wide_normalized(x, dim, order, eps), given_dtype(x.dtype(), x.device()));
+  return cast(wide_normalized(x, dim, order, eps), result_dtype(x.dtype(), x.device()));
 }
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double eps) {
@@ -42,7 +42,7 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double e
     const Tensor repeated = x.shape() == shape ? x : expand(autograd::widened(x), shape);
     return wide_normalized(repeated, dim, 2, eps);
   };
-  const DType dtype = given_dtype(promote(a.dtype(), b.dtype()), a.device());
+  const DType dtype = result_dtype(promote(a.dtype(), b.dtype()), a.device());
   return cast(sum(unit(a) * unit(b), {dim}), dtype);
 }
 

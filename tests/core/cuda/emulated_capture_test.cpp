@@ -94,6 +94,16 @@ TEST_F(EmulatedCapture, TakingMemoryBreaksACaptureThatIsNotRelaxed) {
   EXPECT_EQ(messages_in_a_capture(CaptureMode::relaxed, take), std::pair(std::string(), std::string()));
 }
 
+TEST_F(EmulatedCapture, AForbiddenCallBreaksEachCaptureThatForbidsIt) {
+  cuda::OwnedStream side(device);
+  cuda::emulated::begin_capture(side.get().handle(), CaptureMode::global);
+  const auto [inside, end] = messages_in_a_capture(CaptureMode::global, [&] { x.mul_(2.0); });
+  EXPECT_NE(inside, "");
+  EXPECT_NE(end.find("made the capture invalid"), std::string::npos) << end;
+  const std::string other = message_of([&] { cuda::destroy_graph(cuda::end_capture(side.get().handle())); });
+  EXPECT_NE(other.find("made the capture invalid"), std::string::npos) << other;
+}
+
 // A launch of another thread, on a stream that is not captured.
 TEST_F(EmulatedCapture, ForbidsOtherThreadsIfItIsGlobal) {
   cuda::OwnedStream side(device);
