@@ -89,8 +89,8 @@ TEST_F(Gloo, KilledRankIsNamedOnAllOthers) {
           const std::string text = error.what(), dead = std::to_string(victim);
           const bool is_neighbour = (group.rank() + 4 - victim) % 2 == 1;
           if (text.find("\n  rank " + dead + " was last heard ") == std::string::npos ||
-              (text.find(" s before, after all_reduce #12 of group world") != std::string::npos) !=
-                  is_neighbour)
+              (text.find(" s before; its last call that is known here: all_reduce #12 of group world") !=
+               std::string::npos) != is_neighbour)
             return text;
           return Clock::now() - begin < 10s ? "named" : "named late";
         }

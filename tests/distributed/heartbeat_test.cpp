@@ -115,7 +115,9 @@ TEST(Heartbeats, DeathOfRank0SaysWhoItWas) {
     const FrameStream stays = hub_by_hand(listener, true);
     std::this_thread::sleep_for(1500ms);
   });
-  const HubClient client(client_options(port, 1, 2), [] {});
+  HubClient::Options options = client_options(port, 1, 2);
+  options.peer_timeout = 20s;
+  const HubClient client(options, [] {});
   const auto told = client.failure(20s);
   hub.join();
   ASSERT_TRUE(told);
