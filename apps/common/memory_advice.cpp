@@ -51,7 +51,7 @@ std::string what_fits(const std::vector<MeasuredStrategy>& measured, const std::
 
 std::string step_advice(const AdviceCase& asked, const TrainedModel& t) {
   const std::vector<MeasuredStrategy> measured =
-      asked.measure ? asked.measure(t) : measure_strategies(t, asked.device, asked.recompute, asked.sums);
+      asked.measure ? asked.measure(t) : measure_strategies(t, asked.device, asked.recompute, 0);
   const size_t memory = nn::memory_for_tensors(asked.device),
                windows = asked.windows_to_come ? asked.windows_to_come(gradient_bytes(t.optimizer)) : 0,
                limit = memory - std::min(memory, windows);
@@ -64,7 +64,6 @@ int64_t ranks_of_batch(const TrainingOptions& o) { return o.is_cut ? rank_count(
 AdviceCase advice_case(const TrainingOptions& o, Device device, const distributed::ProcessGroup& group) {
   return {.recompute = o.recompute,
           .batch = o.batch,
-          .sums = gradient_sums(o, own_share(o)),
           .device = device,
           .ranks = ranks_of_batch(o),
           .cannot_evaluate = o.zero == 3 && rank_count() > 1

@@ -33,11 +33,10 @@ int64_t ranks_of_batch(const TrainingOptions& options);
 struct AdviceCase {
   std::string recompute = "none";  ///< the run's
   int64_t batch = 1;
-  int64_t sums = 0;  ///< see StepMemoryOptions
   Device device{};
   int64_t ranks = 1;              ///< see ranks_of_batch
   std::string cannot_evaluate{};  ///< why evaluation cannot be measured now; empty: it can
-  /// Measures the steps of the run; empty: measure_strategies of these.
+  /// Measures the steps of the run, as advice_case has it; empty: they are played here, without sums beside a step's gradients.
   std::function<std::vector<MeasuredStrategy>(const TrainedModel& trained)> measure{};
   /// Bytes that windows of so many bytes of gradients will take yet; empty: none.
   std::function<size_t(size_t gradients)> windows_to_come{};

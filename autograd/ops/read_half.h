@@ -8,7 +8,8 @@ namespace reprise::autograd {
 
 /// f(x, more...), computed in f32 if x or another one is of a half type, and rounded once to `dtype`. Where no graph is recorded f gets them as
 /// they are, in a scope of autocast: operations of the policy f32, and `*` and `-` beside f32, read them where they lie, and others
-/// would round to 16 bits. In a graph f gets casts.
+/// would round to 16 bits. In a graph f gets casts. (read_wide.h reads them there too, of one x and for fewer operations.) The scope is of
+/// bf16 for f16 as well: no product runs in it.
 template <class F, class... More>
 Tensor reading_half(const F& f, DType dtype, const Tensor& x, const More&... more) {
   if (grad_mode_enabled()) return converted(f(widened(x), widened(more)...), dtype);

@@ -11,7 +11,8 @@ namespace reprise::autograd {
 Tensor with_wide_gradient(const Tensor& x);
 
 /// f(x) in f32, with the bits of f(cast(x, f32)), for an x of 16 bits: f reads it in a scope of autocast, so by `*`, `-` and `/` beside f32 and
-/// by operations of the policy f32 alone. An f that gives x to any other must not be used here. f(x) of other dtypes.
+/// by operations of the policy f32 alone. An f that gives x to any other must not be used here: see reading_half
+/// (read_half.h). The scope is of bf16 for f16 as well, as no product runs in it. f(x) of other dtypes.
 template <class F>
 Tensor reading_wide(const F& f, const Tensor& x) {
   if (!is_half(x.dtype())) return f(x);
