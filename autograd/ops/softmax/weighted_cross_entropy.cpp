@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "reprise/autograd/amp/autocast.h"
+#include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops/elementwise/conditions.h"
 #include "reprise/autograd/ops/index/along_dim.h"
 #include "reprise/autograd/ops/raw.h"
