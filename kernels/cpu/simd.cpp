@@ -52,7 +52,7 @@ bool has_bf16_pairs() {
   return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & (1u << 5));
 }
 
-/// What there is from the lowest to the highest.
+/// The first three are those of Isa.
 enum class Level { portable, avx2, avx512, avx512bf16, amx };
 
 bool is_there(Level level) {
@@ -67,16 +67,25 @@ bool is_there(Level level) {
   }
 }
 
-Choice up_to(Level level) {
-  return {
-      std::min(widest_vectors(), Isa(std::min(level, Level::avx512))),
-      level >= Level::amx && is_there(Level::amx) ? Tiles::amx : Tiles::none,
-      level >= Level::avx512bf16 && is_there(Level::avx512bf16) ? Bf16Pairs::avx512bf16 : Bf16Pairs::none};
+/// Whether the CPU multiplies more by pairs than by vectors of f32: twice as much on AMD's, half as much on Intel's, measured
+/// in docs/benchmarks.md. The maker decides and never a timing, as bits depend on it.
+bool pairs_are_faster() { return !__builtin_cpu_is("intel"); }
+
+/// The fastest that is there.
+Level best() {
+  if (is_there(Level::amx)) return Level::amx;
+  if (is_there(Level::avx512bf16) && pairs_are_faster()) return Level::avx512bf16;
+  return Level(widest_vectors());
+}
+
+Choice of(Level level) {
+  return {Isa(std::min(level, Level::avx512)), level == Level::amx ? Tiles::amx : Tiles::none,
+          level == Level::avx512bf16 ? Bf16Pairs::avx512bf16 : Bf16Pairs::none};
 }
 
 Choice choose() {
   const char* wish = std::getenv("REPRISE_ISA");
-  if (!wish) return up_to(Level::amx);
+  if (!wish) return of(best());
   const std::string_view name = wish;
   if (name == "amx-model") return {widest_vectors(), Tiles::model, Bf16Pairs::none};
   if (name == "avx512bf16-model") return {widest_vectors(), Tiles::none, Bf16Pairs::model};
@@ -87,7 +96,7 @@ Choice choose() {
         "'; use portable, avx2, avx512, avx512bf16, amx, avx512bf16-model or amx-model");
   const Level level = Level(asked - names.begin());
   check(is_there(level), "REPRISE_ISA: this CPU or this build has no ", name);
-  return up_to(level);
+  return of(level);
 }
 
 Choice choice() {

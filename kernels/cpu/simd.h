@@ -23,18 +23,18 @@ namespace reprise::kernels::simd {
 
 enum class Isa { portable, avx2, avx512 };
 
-/// The widest instruction set of this CPU, or what REPRISE_ISA (portable, avx2, avx512, avx512bf16, amx, or one of the
-/// models avx512bf16-model and amx-model) asks for, if the CPU has it. Each has what stands before it.
+/// The vectors of the fastest instruction set of this CPU, or of what REPRISE_ISA (portable, avx2, avx512, avx512bf16, amx, or
+/// one of the models avx512bf16-model and amx-model) asks for, if the CPU has it. The last two have AVX-512's.
 Isa isa();
 
 /// What multiplies tiles of matrices (amx.h): nothing, AMX, or its model in plain C++, which is for tests.
 enum class Tiles { none, amx, model };
 
-/// AMX where the CPU has it and the kernel lends it to this process; none where REPRISE_ISA names an instruction set
-/// below it, the model where it says amx-model.
+/// AMX where the CPU has it and the kernel lends it to this process; none where REPRISE_ISA names another instruction set,
+/// the model where it says amx-model.
 Tiles tiles();
 
-/// What multiplies pairs of bf16 (bf16_pairs.h): nothing, AVX512-BF16, or its model in plain C++, which is for tests.
+/// What multiplies pairs of bf16 (bf16_pairs.h): nothing, AVX512-BF16 (on Intel's CPUs if asked for), or its model, for tests.
 enum class Bf16Pairs { none, avx512bf16, model };
 Bf16Pairs bf16_pairs();
 

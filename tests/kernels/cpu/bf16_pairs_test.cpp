@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 
@@ -77,6 +78,13 @@ TEST(Bf16Pairs, ModelTakesSubnormalNumbersAsZeros) {
   EXPECT_EQ(bf16_pairs::Model::add_one(0, pair(0, 0x1p-70f), pair(0, 0x1p-70f)), 0);
   EXPECT_EQ(bf16_pairs::Model::add_one(0x1p-130f, 0, 0), 0);
   EXPECT_EQ(bf16_pairs::Model::add_one(0x1p-126f, 0, 0), 0x1p-126f);
+}
+
+TEST(Bf16Pairs, AreTakenWhereTheyAreFasterThanVectors) {
+  __builtin_cpu_init();
+  if (std::getenv("REPRISE_ISA") || simd::isa() != simd::Isa::avx512 || !__builtin_cpu_supports("avx512bf16"))
+    GTEST_SKIP() << "this CPU has no AVX512-BF16, or REPRISE_ISA chose";
+  EXPECT_EQ(simd::bf16_pairs() == simd::Bf16Pairs::avx512bf16, !__builtin_cpu_is("intel"));
 }
 
 TEST(Bf16Pairs, ModelHasTheBitsOfTheInstruction) {
