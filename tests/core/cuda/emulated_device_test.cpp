@@ -9,6 +9,7 @@ namespace {
 class EmulatedDevice : public CudaTest {
  protected:
   void become(const std::string& name, int major, int minor) {
+    memory().empty_cache();  // a block of an earlier test would be given without a look at the device
     cuda::DeviceProperties properties = before_;
     properties.name = name, properties.major = major, properties.minor = minor;
     cuda::emulated::set_properties(0, properties);
