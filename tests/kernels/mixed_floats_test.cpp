@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "reprise/kernels/attention/rotary.h"
 #include "reprise/kernels/elementwise/elementwise.h"
 #include "reprise/kernels/gemm/gemm.h"
 #include "reprise/kernels/image/separable2d.h"
@@ -177,6 +178,13 @@ std::vector<Launcher> launchers() {
                    weights.fill_with([](int64_t) { return 1.0; });
                    const SparseRows rows{starts.view(), sources.view(), weights.view()};
                    run_kernel(separable2d, v[0], rows, rows, v[1]);
+                 },
+                 are_mixed});
+  all.push_back({"rotary",
+                 {{3, 4}, {3, 4}},
+                 [](const Views& v) {
+                   Array table({3, 2}, wide(v[0].dtype));
+                   run_kernel(rotary, {.x = v[0], .y = v[1], .cosines = table.view(), .sines = table.view()});
                  },
                  are_mixed});
   all.push_back({"embedding",
