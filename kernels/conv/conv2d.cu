@@ -11,23 +11,24 @@ namespace {
 
 using namespace conv2d_detail;
 
-bool suits_cudnn(const TensorView& images) { return size_of(images.dtype) > 2; }
+/// By the results, or their gradients: images may be f32 beside 16 bits.
+bool suits_cudnn(const TensorView& y) { return size_of(y.dtype) > 2; }
 
 void conv2d_cuda(const Stream& stream, const Conv2dArguments& arguments) {
   check_conv2d(arguments);
-  if (arguments.y.numel() > 0 && suits_cudnn(arguments.x) && vendor::cudnn_conv2d(stream, arguments)) return;
+  if (arguments.y.numel() > 0 && suits_cudnn(arguments.y) && vendor::cudnn_conv2d(stream, arguments)) return;
   conv2d_by_gemm(stream, arguments);
 }
 void conv2d_dx_cuda(const Stream& stream, const Conv2dDxArguments& arguments) {
   check_conv2d_dx(arguments);
-  if (arguments.dy.numel() > 0 && arguments.dx.numel() > 0 && suits_cudnn(arguments.dx) &&
+  if (arguments.dy.numel() > 0 && arguments.dx.numel() > 0 && suits_cudnn(arguments.dy) &&
       vendor::cudnn_conv2d_dx(stream, arguments))
     return;
   conv2d_dx_by_gemm(stream, arguments);
 }
 void conv2d_dweight_cuda(const Stream& stream, const Conv2dDweightArguments& arguments) {
   check_conv2d_dweight(arguments);
-  if (arguments.dy.numel() > 0 && arguments.dweight.numel() > 0 && suits_cudnn(arguments.x) &&
+  if (arguments.dy.numel() > 0 && arguments.dweight.numel() > 0 && suits_cudnn(arguments.dy) &&
       vendor::cudnn_conv2d_dweight(stream, arguments))
     return;
   conv2d_dweight_by_gemm(stream, arguments);

@@ -12,12 +12,13 @@ bool has_dtype_or_f32(const TensorView& parameter, const TensorView& images);
 /// dx without windows: 0, or the bias of each channel.
 void fill_channels(const Stream& stream, const TensorView& dx, const TensorView& bias);
 
-/// Errors that name what does not fit; gradients are checked in the place of what they are the gradients of.
+/// Errors that name what does not fit; gradients are checked in the place of what they are the gradients of. x may have f32 beside 16 bits:
+/// it is rounded as it is copied.
 void check_conv2d(const Conv2dArguments& arguments);
 void check_conv2d_dx(const Conv2dDxArguments& arguments);
 inline void check_conv2d_dweight(const Conv2dDweightArguments& x) {
   TensorView weight = x.dweight;
-  if (has_dtype_or_f32(weight, x.x)) weight.dtype = x.x.dtype;
+  if (has_dtype_or_f32(weight, x.dy)) weight.dtype = x.dy.dtype;
   check_conv2d({.x = x.x, .weight = weight, .options = x.options, .y = x.dy});
 }
 

@@ -165,6 +165,25 @@ TEST(MixedDTypes, EpiloguesOfProductsPassEveryCheckOfAnOp) {
   }
 }
 
+// Images, which want no gradient.
+TEST(MixedDTypes, ConvolutionOfF32ImagesPassesEveryCheckOfAnOp) {
+  for (DType half : {bf16, f16})
+    check_op(OpCase{.name = "conv2d",
+                    .inputs = {{.shape = {2, 3, 4, 6}, .low = -1, .high = 1, .requires_grad = false},
+                               {{5, 3, 3, 2}, -1, 1},
+                               {{5}, -1, 1}},
+                    .fn = in_scope(half,
+                                   [](const TensorList& in) {
+                                     return conv2d(in[0], in[1], in[2], {.stride = {1, 2}, .padding = 1});
+                                   }),
+                    .composite =
+                        [](const TensorList& in) {
+                          return composite::conv2d(in[0], in[1], in[2], {.stride = {1, 2}, .padding = 1});
+                        },
+                    .roundings = 64,  // that of the images, and those of sums over all windows
+                    .dtypes = OpDTypes{{f32, half, f32}, half}});
+}
+
 // Outside of a scope: the factors have one dtype, the result the one that is asked for.
 TEST(MixedDTypes, ResultsOfProductsPassEveryCheckOfAnOp) {
   for (const auto& [of, out] :

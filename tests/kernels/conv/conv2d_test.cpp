@@ -154,6 +154,31 @@ TEST(Conv2d, TakesF32ParametersBeside16BitImages) {
   expect_gradients(slabs, DType::bf16, tolerance_of(DType::bf16), kernels_of_device, DType::f32);
 }
 
+// Images of f32 beside 16 bits: rounded as they are copied, the bits of images that were rounded before.
+TEST(Conv2d, RoundsImagesOfF32AsItCopiesThem) {
+  std::vector<Ways> all = {kernels_of_device};
+  if (reprise::testing::test_device().type == DeviceType::cpu) all.push_back(by_unfolded_windows);
+  for (const Ways& ways : all)
+    for (DType dtype : {DType::bf16, DType::f16})
+      for (const Case& k : cases()) {
+        SCOPED_TRACE(::testing::Message() << k.x << " by " << k.weight << " " << dtype);
+        const Shape shape = conv2d_shape(k.x, k.weight, k.options);
+        Array wide(k.x, DType::f32), x(k.x, dtype), w(k.weight, dtype), dy(shape, dtype);
+        wide.randomize(1, -1, 1), w.randomize(2, -1, 1), dy.randomize(3, -1, 1);
+        const auto xs = wide.values();
+        x.fill_with([&](int64_t i) { return xs[size_t(i)]; });
+        Array y(shape, dtype), of_wide(shape, dtype), dw(k.weight, DType::f32),
+            dw_of_wide(k.weight, DType::f32);
+        auto run = [&](const TensorView& images, const Array& result, const Array& gradient) {
+          ways.forward({.x = images, .weight = w.view(), .options = k.options, .y = result.view()});
+          ways.dweight({.dy = dy.view(), .x = images, .options = k.options, .dweight = gradient.view()});
+        };
+        run(x.view(), y, dw), run(wide.view(), of_wide, dw_of_wide);
+        EXPECT_EQ(of_wide.values(), y.values());
+        EXPECT_EQ(dw_of_wide.values(), dw.values());
+      }
+}
+
 TEST(Conv2d, TakesManyImagesInSlabs) {
   // An image is more than a slab of the CPU's products holds, and has more windows than a slab needs.
   const Case k{{3, 16, 200, 200}, {1, 16, 3, 3}, {.stride = 3, .padding = 1}};
