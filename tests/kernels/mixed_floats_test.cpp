@@ -232,7 +232,9 @@ std::vector<Launcher> launchers() {
                    run_kernel(soft_cross_entropy,
                               {.logits = v[0], .targets = v[1], .losses = losses.view(), .dlogits = v[2]});
                  },
-                 [](const DTypes& d) { return d[0] != i64 && d[1] == wide(d[0]) && d[2] == d[0]; }});
+                 [](const DTypes& d) {
+                   return are_mixed({d[0], d[1]}) && d[2] == d[0];
+                 }});
   return all;
 }
 
