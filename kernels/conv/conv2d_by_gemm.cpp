@@ -11,6 +11,7 @@
 #include "reprise/kernels/conv/unfold.h"
 #include "reprise/kernels/cuda/workspace.h"
 #include "reprise/kernels/elementwise/copy.h"
+#include "reprise/kernels/elementwise/elementwise.h"
 #include "reprise/kernels/gemm/gemm.h"
 
 namespace reprise::kernels::conv2d_detail {
@@ -233,11 +234,12 @@ void conv2d_dx_by_gemm(const Stream& stream, const Conv2dDxArguments& arguments)
   }
 }
 
-void conv2d_dweight_by_gemm(const Stream& stream, const Conv2dDweightArguments& arguments) {
+void conv2d_dweight_by_gemm(const Stream& stream, const Conv2dDweightArguments& arguments, Before before) {
   const auto& [dy, x, options, dweight] = arguments;
+  const bool adds = before == Before::added_to;
   const Problem p(stream, x, dweight, dy, options);
   if (dweight.numel() == 0) return;
-  if (dy.numel() == 0) return fill(stream, dweight, 0);
+  if (dy.numel() == 0) return adds ? void() : fill(stream, dweight, 0);
   const int64_t most = p.slab();
   const Slab slab(p, most);
   const WeightScratch sums(p, dweight,
@@ -253,7 +255,8 @@ void conv2d_dweight_by_gemm(const Stream& stream, const Conv2dDweightArguments& 
                     .c = group_weight(p, sums.view, g),
                     .epilogue = {.accumulate = begin > 0}});
   }
-  copy(stream, sums.given(dweight.size(1)), channels_last(dweight));
+  const TensorView sum = sums.given(dweight.size(1)), to = channels_last(dweight);
+  adds ? add_scaled(stream, sum, 1, to) : copy(stream, sum, to);
 }
 
 }  // namespace reprise::kernels::conv2d_detail

@@ -6,6 +6,9 @@
 
 namespace reprise::kernels::conv2d_detail {
 
+/// What becomes of the numbers that a result finds in its place.
+enum class Before : uint8_t { overwritten, added_to };
+
 /// Whether a bias or a weight's gradient has the dtype of images, or f32 where that has 16 bits.
 bool has_dtype_or_f32(const TensorView& parameter, const TensorView& images);
 
@@ -21,9 +24,14 @@ inline void check_conv2d_dweight(const Conv2dDweightArguments& x) {
   if (has_dtype_or_f32(weight, x.dy)) weight.dtype = x.dy.dtype;
   check_conv2d({.x = x.x, .weight = weight, .options = x.options, .y = x.dy});
 }
+inline void check_conv2d_add_dweight(const Conv2dDweightArguments& x) {
+  check_conv2d_dweight(x);
+  check(size_of(x.dweight.dtype) > 2, "conv2d: sums of gradients need f32 or f64, got ", x.dweight.dtype);
+}
 
 void conv2d_by_gemm(const Stream& stream, const Conv2dArguments& arguments);
 void conv2d_dx_by_gemm(const Stream& stream, const Conv2dDxArguments& arguments);
-void conv2d_dweight_by_gemm(const Stream& stream, const Conv2dDweightArguments& arguments);
+void conv2d_dweight_by_gemm(const Stream& stream, const Conv2dDweightArguments& arguments,
+                            Before before = Before::overwritten);
 
 }  // namespace reprise::kernels::conv2d_detail

@@ -10,11 +10,11 @@
 
 #include <algorithm>
 
-#include "reprise/kernels/conv/conv2d_by_gemm.h"
 #include "reprise/kernels/conv/phase_images.h"
 #include "reprise/kernels/conv/window_operands.h"
 #include "reprise/kernels/cuda/workspace.h"
 #include "reprise/kernels/elementwise/copy.h"
+#include "reprise/kernels/elementwise/elementwise.h"
 #include "reprise/kernels/gemm/matrix.h"
 
 namespace reprise::kernels::conv2d_detail {
@@ -175,10 +175,11 @@ void conv2d_implicit(const Stream& stream, const Conv2dArguments& arguments) {
   });
 }
 
-void conv2d_dweight_implicit(const Stream& stream, const Conv2dDweightArguments& arguments) {
+void conv2d_dweight_implicit(const Stream& stream, const Conv2dDweightArguments& arguments, Before before) {
   const auto& [dy, x, options, dweight] = arguments;
+  const bool adds = before == Before::added_to;
   if (dweight.numel() == 0) return;
-  if (dy.numel() == 0) return fill(stream, dweight, 0);
+  if (dy.numel() == 0) return adds ? void() : fill(stream, dweight, 0);
   const int64_t groups = options.groups, in = dweight.size(1), out = dweight.size(0) / groups;
   const int64_t pixels = dy.size(2) * dy.size(3), n = in * dweight.size(2) * dweight.size(3);
   const Forward forward(x, dweight, options, {dy.size(2), dy.size(3)});
@@ -187,6 +188,11 @@ void conv2d_dweight_implicit(const Stream& stream, const Conv2dDweightArguments&
   const int64_t slab =
       size_of(dweight.dtype) > 2 ? slab_of(images, forward.layout.image_stride(), pixels, dy.dtype) : images;
   SlabImages source(stream, x, forward.layout, dy.dtype, slab);
+  // The sum of all slabs is complete before what is there is added to it, so several are summed beside it.
+  const bool apart = adds && slab < images;
+  const device::Workspace scratch(stream, apart ? size_t(dweight.numel()) * size_of(dweight.dtype) : 0);
+  TensorView sum = dweight;
+  if (apart) sum.data = scratch.as<void>();
   std::vector<int64_t> channels(static_cast<size_t>(out));
   for (int64_t o = 0; o < out; ++o) channels[size_t(o)] = o * pixels;
   dispatch_floating(dy.dtype, "conv2d", [&]<class T>() {
@@ -199,12 +205,13 @@ void conv2d_dweight_implicit(const Stream& stream, const Conv2dDweightArguments&
                                          {1, pixels, image, pixels},
                                          channels.data()}};
         const TapsByPixels<T> windows{source.windows<T>(forward.count, g * in, forward.taps)};
-        const gemm_detail::Output<T> result{.c = {Stored<T>(dweight) + g * out * n, n},
-                                            .accumulate = begin > 0};
+        const gemm_detail::Output<T> result{.c = {Stored<T>(sum) + g * out * n, n},
+                                            .accumulate = begin > 0 || (adds && !apart)};
         product<T>(gradients, windows, result, out, n, (end - begin) * pixels);
       }
     }
   });
+  if (apart) add_scaled(stream, sum, 1, dweight);
 }
 
 void conv2d_dx_implicit(const Stream& stream, const Conv2dDxArguments& arguments) {

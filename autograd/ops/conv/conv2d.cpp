@@ -3,6 +3,7 @@
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/conv/weight_gradient.h"
 #include "reprise/autograd/ops/gemm/linear_kernels.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
@@ -67,9 +68,8 @@ struct Conv2d : Function<Conv2d> {
     }
     if (needs_grad(1)) {
       MemoryScope memory = gradient_memory(1);
-      dweight = Tensor::empty(weight.shape(), gradient_dtype(1, weight.dtype()), weight.device());
-      kernels::conv2d_dweight(
-          stream, {.dy = dy, .x = x.contiguous().view(), .options = options_, .dweight = dweight});
+      dweight = conv_weight_gradient(dy, x.contiguous(), options_, weight, gradient_dtype(1, weight.dtype()),
+                                     edges()[1]);
     }
     if (needs_grad(2)) {
       MemoryScope memory = gradient_memory(2);
