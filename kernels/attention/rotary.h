@@ -1,5 +1,5 @@
-// Rotary positions (Su et al. 2021): channels i and i + D/2 of each row of x are turned by an angle,
-//   y[i] = x[i] cos[i] - x[i + D/2] sin[i],   y[i + D/2] = x[i + D/2] cos[i] + x[i] sin[i].
+// Rotary positions (Su et al. 2021): two channels a and b of each row of x, i and i + D/2 or 2 i and 2 i + 1, are turned by an angle,
+//   y[a] = x[a] cos[i] - x[b] sin[i],   y[b] = x[b] cos[i] + x[a] sin[i].
 // Backward is the same call on dy with -sin. x is read and y written once, 2 D elements for 3 D operations: memory is what it takes;
 // the tables are broadcast, and come from a cache.
 #pragma once
@@ -8,18 +8,26 @@
 
 namespace reprise::kernels {
 
+/// Which channels of D are turned together. Programs call it `reprise::RotaryPairs`.
+enum class RotaryPairs : uint8_t {
+  halves,    ///< i and i + D/2 (Llama, Hugging Face)
+  adjacent,  ///< 2 i and 2 i + 1 (Su et al. 2021; timm)
+};
+
 struct RotaryArguments {
-  TensorView x, y;  ///< (..., D) of one floating dtype, with stride 1 in D; y may be x
+  TensorView x;  ///< (..., D) of a floating dtype, with stride 1 in D
+  TensorView y;  ///< the same, in f64 if x is, else in f32 or 16 bits, whatever x has; it may be x
   TensorView cosines,
       sines;  ///< (..., D/2) of the accumulator's dtype, broadcast to the rows of x, with stride 1 in D/2
+  RotaryPairs pairs = RotaryPairs::halves;
 };
 extern Kernel<void(const RotaryArguments& arguments)> rotary;
 
-/// The same by halves of the rows.
-struct RotaryHalves {
+/// The same with the first and the second of all pairs apart.
+struct RotaryParts {
   TensorView a, b, cosines, sines, turned_a, turned_b;  ///< (..., D/2)
 };
 /// Error unless the views fit each other.
-RotaryHalves rotary_halves(const RotaryArguments& arguments);
+RotaryParts rotary_parts(const RotaryArguments& arguments);
 
 }  // namespace reprise::kernels

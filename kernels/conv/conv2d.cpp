@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "reprise/kernels/conv/conv2d_add_dweight.h"
 #include "reprise/kernels/conv/conv2d_by_gemm.h"
 #include "reprise/kernels/conv/implicit_gemm.h"
 #include "reprise/kernels/gemm/backend.h"
@@ -35,11 +36,18 @@ void conv2d_dx_cpu(const Stream& stream, const Conv2dDxArguments& arguments) {
   in_place(dx, weight, options) ? conv2d_dx_implicit(stream, arguments)
                                 : conv2d_dx_by_gemm(stream, arguments);
 }
+void dweight_on_cpu(const Stream& stream, const Conv2dDweightArguments& arguments, Before before) {
+  const auto& [dy, x, options, dweight] = arguments;
+  in_place(x, dweight, options) ? conv2d_dweight_implicit(stream, arguments, before)
+                                : conv2d_dweight_by_gemm(stream, arguments, before);
+}
 void conv2d_dweight_cpu(const Stream& stream, const Conv2dDweightArguments& arguments) {
   check_conv2d_dweight(arguments);
-  const auto& [dy, x, options, dweight] = arguments;
-  in_place(x, dweight, options) ? conv2d_dweight_implicit(stream, arguments)
-                                : conv2d_dweight_by_gemm(stream, arguments);
+  dweight_on_cpu(stream, arguments, Before::overwritten);
+}
+void conv2d_add_dweight_cpu(const Stream& stream, const Conv2dDweightArguments& arguments) {
+  check_conv2d_add_dweight(arguments);
+  dweight_on_cpu(stream, arguments, Before::added_to);
 }
 
 }  // namespace
@@ -69,5 +77,6 @@ Shape conv2d_shape(const Shape& x, const Shape& weight, const Conv2dOptions& opt
 decltype(conv2d) conv2d{"conv2d", conv2d_cpu};
 decltype(conv2d_dx) conv2d_dx{"conv2d_dx", conv2d_dx_cpu};
 decltype(conv2d_dweight) conv2d_dweight{"conv2d_dweight", conv2d_dweight_cpu};
+decltype(conv2d_add_dweight) conv2d_add_dweight{"conv2d_add_dweight", conv2d_add_dweight_cpu};
 
 }  // namespace reprise::kernels

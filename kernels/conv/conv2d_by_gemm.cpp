@@ -11,6 +11,7 @@
 #include "reprise/kernels/conv/unfold.h"
 #include "reprise/kernels/cuda/workspace.h"
 #include "reprise/kernels/elementwise/copy.h"
+#include "reprise/kernels/elementwise/elementwise.h"
 #include "reprise/kernels/gemm/gemm.h"
 
 namespace reprise::kernels::conv2d_detail {
@@ -30,12 +31,13 @@ struct Problem {
   Size2 count;       ///< windows of an image
   int64_t row_size;  ///< channels P Q
 
-  Problem(const Stream& s, const TensorView& x, const TensorView& weight, const Conv2dOptions& o,
-          Padding padding = Padding::to_packs)
+  /// In the dtype of y, or of what stands in its place.
+  Problem(const Stream& s, const TensorView& x, const TensorView& weight, const TensorView& y,
+          const Conv2dOptions& o, Padding padding = Padding::to_packs)
       : stream(s),
         options(o),
         windows{{weight.size(2), weight.size(3)}, o.stride, o.padding, o.dilation},
-        dtype(x.dtype),
+        dtype(y.dtype),
         images(x.size(0)),
         height(x.size(2)),
         width(x.size(3)),
@@ -161,18 +163,19 @@ void check_conv2d(const Conv2dArguments& arguments) {
   const auto& [x, weight, bias, options, y] = arguments;
   const Shape want = conv2d_shape(x.shape, weight.shape, options);
   check(y.shape == want, "conv2d: the result is ", y.shape, ", should be ", want);
-  check(is_floating(x.dtype) && weight.dtype == x.dtype && y.dtype == x.dtype, "conv2d: dtypes differ: x ",
-        x.dtype, ", weight ", weight.dtype, ", y ", y.dtype);
+  check(is_floating(y.dtype) && weight.dtype == y.dtype && has_dtype_or_f32(x, y),
+        "conv2d: dtypes differ: x ", x.dtype, ", weight ", weight.dtype, ", y ", y.dtype);
   check(x.is_contiguous() && weight.is_contiguous() && y.is_contiguous(),
         "conv2d: x, weight and y must be contiguous; strides are ", x.strides, ", ", weight.strides, ", ",
         y.strides);
-  check(!bias || (has_dtype_or_f32(bias, x) && bias.shape == Shape{weight.size(0)} && bias.is_contiguous()),
-        "conv2d: bias is ", bias.dtype, " ", bias.shape, ", needs ", x.dtype, " (", weight.size(0), ",)");
+  check(!bias || (has_dtype_or_f32(bias, y) && bias.shape == Shape{weight.size(0)} && bias.is_contiguous()),
+        "conv2d: bias is ", bias.dtype, " ", bias.shape, ", needs ", y.dtype, " (", weight.size(0), ",)");
 }
 
 void check_conv2d_dx(const Conv2dDxArguments& arguments) {
   const auto& [dy, weight, bias, options, dx] = arguments;
   check_conv2d({.x = dx, .weight = weight, .options = options, .y = dy});
+  check(dx.dtype == dy.dtype, "conv2d: dtypes differ: dx ", dx.dtype, ", dy ", dy.dtype);
   check(!bias || (has_dtype_or_f32(bias, dx) && bias.shape == Shape{dx.size(1)} && bias.is_contiguous()),
         "conv2d: bias of the transposed one is ", bias.dtype, " ", bias.shape, ", needs ", dx.dtype, " (",
         dx.size(1), ",)");
@@ -187,7 +190,7 @@ void fill_channels(const Stream& stream, const TensorView& dx, const TensorView&
 
 void conv2d_by_gemm(const Stream& stream, const Conv2dArguments& arguments) {
   const auto& [x, weight, bias, options, y] = arguments;
-  const Problem p(stream, x, weight, options);
+  const Problem p(stream, x, weight, y, options);
   if (y.numel() == 0) return;
   const int64_t most = p.slab();
   const Slab slab(p, most);
@@ -211,7 +214,7 @@ void conv2d_by_gemm(const Stream& stream, const Conv2dArguments& arguments) {
 void conv2d_dx_by_gemm(const Stream& stream, const Conv2dDxArguments& arguments) {
   const auto& [dy, weight, bias, options, dx] = arguments;
   // A bias has a number for each given channel, so there is no padding beside one.
-  const Problem p(stream, dx, weight, options, bias ? Padding::none : Padding::to_packs);
+  const Problem p(stream, dx, weight, dy, options, bias ? Padding::none : Padding::to_packs);
   if (dx.numel() == 0) return;
   if (dy.numel() == 0) return fill_channels(stream, dx, bias);
   const int64_t most = p.slab();
@@ -231,11 +234,12 @@ void conv2d_dx_by_gemm(const Stream& stream, const Conv2dDxArguments& arguments)
   }
 }
 
-void conv2d_dweight_by_gemm(const Stream& stream, const Conv2dDweightArguments& arguments) {
+void conv2d_dweight_by_gemm(const Stream& stream, const Conv2dDweightArguments& arguments, Before before) {
   const auto& [dy, x, options, dweight] = arguments;
-  const Problem p(stream, x, dweight, options);
+  const bool adds = before == Before::added_to;
+  const Problem p(stream, x, dweight, dy, options);
   if (dweight.numel() == 0) return;
-  if (dy.numel() == 0) return fill(stream, dweight, 0);
+  if (dy.numel() == 0) return adds ? void() : fill(stream, dweight, 0);
   const int64_t most = p.slab();
   const Slab slab(p, most);
   const WeightScratch sums(p, dweight,
@@ -251,7 +255,8 @@ void conv2d_dweight_by_gemm(const Stream& stream, const Conv2dDweightArguments& 
                     .c = group_weight(p, sums.view, g),
                     .epilogue = {.accumulate = begin > 0}});
   }
-  copy(stream, sums.given(dweight.size(1)), channels_last(dweight));
+  const TensorView sum = sums.given(dweight.size(1)), to = channels_last(dweight);
+  adds ? add_scaled(stream, sum, 1, to) : copy(stream, sum, to);
 }
 
 }  // namespace reprise::kernels::conv2d_detail

@@ -10,11 +10,11 @@
 
 #include <algorithm>
 
-#include "reprise/kernels/conv/conv2d_by_gemm.h"
 #include "reprise/kernels/conv/phase_images.h"
 #include "reprise/kernels/conv/window_operands.h"
 #include "reprise/kernels/cuda/workspace.h"
 #include "reprise/kernels/elementwise/copy.h"
+#include "reprise/kernels/elementwise/elementwise.h"
 #include "reprise/kernels/gemm/matrix.h"
 
 namespace reprise::kernels::conv2d_detail {
@@ -37,21 +37,23 @@ int64_t slab_of(int64_t images, int64_t image_numel, int64_t pixels, DType dtype
                     std::max<int64_t>(1, images));
 }
 
-/// The bordered copy of a slab of images, or the images themselves where that is the same.
+/// The bordered copy of a slab of images in `dtype`, or the images themselves where that is the same.
 class SlabImages {
  public:
-  SlabImages(const Stream& stream, const TensorView& images, const PhaseImages& layout, int64_t slab)
+  SlabImages(const Stream& stream, const TensorView& images, const PhaseImages& layout, DType dtype,
+             int64_t slab)
       : images_(images),
         layout_(layout),
-        plain_(layout.is_plain(images.size(2), images.size(3))),
-        memory_(stream, plain_ ? 0 : size_t(slab * layout.image_stride()) * size_of(images.dtype)) {}
+        dtype_(dtype),
+        plain_(layout.is_plain(images.size(2), images.size(3)) && images.dtype == dtype),
+        memory_(stream, plain_ ? 0 : size_t(slab * layout.image_stride()) * size_of(dtype)) {}
 
   /// Makes images [begin, end) those of this slab.
   void take(int64_t begin, int64_t end) {
     const TensorView slab = slice(images_, 0, begin, end);
     data_ = plain_ ? slab.data : memory_.as<void>();
     numel_ = (end - begin) * layout_.image_stride();
-    if (!plain_) split_images(slab, layout_, data_);
+    if (!plain_) split_images(slab, layout_, dtype_, data_);
   }
 
   template <class T>
@@ -66,6 +68,7 @@ class SlabImages {
  private:
   TensorView images_;
   PhaseImages layout_;
+  DType dtype_;
   bool plain_;
   device::Workspace memory_;
   void* data_ = nullptr;
@@ -155,9 +158,9 @@ void conv2d_implicit(const Stream& stream, const Conv2dArguments& arguments) {
   const int64_t groups = options.groups, in = weight.size(1), out = weight.size(0) / groups;
   const int64_t pixels = y.size(2) * y.size(3), k = in * weight.size(2) * weight.size(3);
   const Forward forward(x, weight, options, {y.size(2), y.size(3)});
-  const int64_t images = x.size(0), slab = slab_of(images, forward.layout.image_stride(), pixels, x.dtype);
-  SlabImages source(stream, x, forward.layout, slab);
-  dispatch_floating(x.dtype, "conv2d", [&]<class T>() {
+  const int64_t images = x.size(0), slab = slab_of(images, forward.layout.image_stride(), pixels, y.dtype);
+  SlabImages source(stream, x, forward.layout, y.dtype, slab);
+  dispatch_floating(y.dtype, "conv2d", [&]<class T>() {
     for (int64_t begin = 0; begin < images; begin += slab) {
       const int64_t end = std::min(images, begin + slab);
       source.take(begin, end);
@@ -172,21 +175,27 @@ void conv2d_implicit(const Stream& stream, const Conv2dArguments& arguments) {
   });
 }
 
-void conv2d_dweight_implicit(const Stream& stream, const Conv2dDweightArguments& arguments) {
+void conv2d_dweight_implicit(const Stream& stream, const Conv2dDweightArguments& arguments, Before before) {
   const auto& [dy, x, options, dweight] = arguments;
+  const bool adds = before == Before::added_to;
   if (dweight.numel() == 0) return;
-  if (dy.numel() == 0) return fill(stream, dweight, 0);
+  if (dy.numel() == 0) return adds ? void() : fill(stream, dweight, 0);
   const int64_t groups = options.groups, in = dweight.size(1), out = dweight.size(0) / groups;
   const int64_t pixels = dy.size(2) * dy.size(3), n = in * dweight.size(2) * dweight.size(3);
   const Forward forward(x, dweight, options, {dy.size(2), dy.size(3)});
   // Sums between slabs are rounded to dweight's dtype, so for half types there is one slab.
   const int64_t images = x.size(0);
   const int64_t slab =
-      size_of(dweight.dtype) > 2 ? slab_of(images, forward.layout.image_stride(), pixels, x.dtype) : images;
-  SlabImages source(stream, x, forward.layout, slab);
+      size_of(dweight.dtype) > 2 ? slab_of(images, forward.layout.image_stride(), pixels, dy.dtype) : images;
+  SlabImages source(stream, x, forward.layout, dy.dtype, slab);
+  // The sum of all slabs is complete before what is there is added to it, so several are summed beside it.
+  const bool apart = adds && slab < images;
+  const device::Workspace scratch(stream, apart ? size_t(dweight.numel()) * size_of(dweight.dtype) : 0);
+  TensorView sum = dweight;
+  if (apart) sum.data = scratch.as<void>();
   std::vector<int64_t> channels(static_cast<size_t>(out));
   for (int64_t o = 0; o < out; ++o) channels[size_t(o)] = o * pixels;
-  dispatch_floating(x.dtype, "conv2d", [&]<class T>() {
+  dispatch_floating(dy.dtype, "conv2d", [&]<class T>() {
     for (int64_t begin = 0; begin < images; begin += slab) {
       const int64_t end = std::min(images, begin + slab), image = groups * out * pixels;
       source.take(begin, end);
@@ -196,12 +205,13 @@ void conv2d_dweight_implicit(const Stream& stream, const Conv2dDweightArguments&
                                          {1, pixels, image, pixels},
                                          channels.data()}};
         const TapsByPixels<T> windows{source.windows<T>(forward.count, g * in, forward.taps)};
-        const gemm_detail::Output<T> result{.c = {Stored<T>(dweight) + g * out * n, n},
-                                            .accumulate = begin > 0};
+        const gemm_detail::Output<T> result{.c = {Stored<T>(sum) + g * out * n, n},
+                                            .accumulate = begin > 0 || (adds && !apart)};
         product<T>(gradients, windows, result, out, n, (end - begin) * pixels);
       }
     }
   });
+  if (apart) add_scaled(stream, sum, 1, dweight);
 }
 
 void conv2d_dx_implicit(const Stream& stream, const Conv2dDxArguments& arguments) {
@@ -218,7 +228,7 @@ void conv2d_dx_implicit(const Stream& stream, const Conv2dDxArguments& arguments
       dx.size(1), stride, 0, {ceil_div(dx.size(2), stride.height), ceil_div(dx.size(3), stride.width)}};
   const bool direct = phases.is_plain(dx.size(2), dx.size(3));
   const int64_t slab = slab_of(images, layout.image_stride(), phases.phase_numel(), dx.dtype);
-  SlabImages source(stream, dy, layout, slab);
+  SlabImages source(stream, dy, layout, dy.dtype, slab);
   std::vector<PhaseTaps> all_taps;
   for (const auto& down : rows.phases)
     for (const auto& right : columns.phases) all_taps.emplace_back(down, right, out, layout, weight);

@@ -2,7 +2,7 @@
 // arXiv 1410.0759): packing reads the windows from the images. Arguments as in conv2d.h, checked.
 #pragma once
 
-#include "reprise/kernels/conv/conv2d.h"
+#include "reprise/kernels/conv/conv2d_by_gemm.h"
 
 namespace reprise::kernels::conv2d_detail {
 
@@ -12,6 +12,7 @@ bool suits_implicit(const Shape& x, const Shape& weight, const Conv2dOptions& op
 
 void conv2d_implicit(const Stream& stream, const Conv2dArguments& arguments);
 void conv2d_dx_implicit(const Stream& stream, const Conv2dDxArguments& arguments);
-void conv2d_dweight_implicit(const Stream& stream, const Conv2dDweightArguments& arguments);
+void conv2d_dweight_implicit(const Stream& stream, const Conv2dDweightArguments& arguments,
+                             Before before = Before::overwritten);
 
 }  // namespace reprise::kernels::conv2d_detail

@@ -2,9 +2,11 @@
 #include "reprise/kernels/conv/phase_images.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "reprise/core/dtype.h"
 #include "reprise/core/parallel.h"
+#include "reprise/kernels/convert_row.h"
 
 namespace reprise::kernels::conv2d_detail {
 namespace {
@@ -49,23 +51,26 @@ void join_channel(const T* from, const PhaseImages& p, T* to, int64_t height, in
   });
 }
 
-/// Calls body(channel) for each channel of each image, on all threads.
+/// Calls body(begin, end) for the channels of all images, on all threads.
 template <class Body>
-void for_each_channel(const TensorView& images, const PhaseImages& p, Body&& body) {
+void for_each_channels(const TensorView& images, const PhaseImages& p, Body&& body) {
   const int64_t grain = std::max<int64_t>(1, (1 << 15) / std::max<int64_t>(1, p.channel_stride()));
-  parallel_for(images.size(0) * images.size(1), grain, [&](int64_t begin, int64_t end) {
-    for (int64_t channel = begin; channel < end; ++channel) body(channel);
-  });
+  parallel_for(images.size(0) * images.size(1), grain, body);
 }
 
 }  // namespace
 
-void split_images(const TensorView& images, const PhaseImages& p, void* to) {
-  const int64_t height = images.size(2), width = images.size(3);
-  dispatch_floating(images.dtype, "conv2d", [&]<class T>() {
-    for_each_channel(images, p, [&](int64_t channel) {
-      split_channel(images.as<T>() + channel * height * width, height, width, p,
-                    static_cast<T*>(to) + channel * p.channel_stride());
+void split_images(const TensorView& images, const PhaseImages& p, DType dtype, void* to) {
+  const int64_t height = images.size(2), width = images.size(3), pixels = height * width;
+  dispatch_floating(dtype, "conv2d", [&]<class T>() {
+    const bool rounds = images.dtype != dtype;
+    for_each_channels(images, p, [&](int64_t begin, int64_t end) {
+      std::vector<T> rounded(rounds ? size_t(pixels) : 0);
+      for (int64_t channel = begin; channel < end; ++channel) {
+        if (rounds) convert_row(images.as<float>() + channel * pixels, rounded.data(), pixels);
+        const T* from = rounds ? rounded.data() : images.as<T>() + channel * pixels;
+        split_channel(from, height, width, p, static_cast<T*>(to) + channel * p.channel_stride());
+      }
     });
   });
 }
@@ -73,9 +78,10 @@ void split_images(const TensorView& images, const PhaseImages& p, void* to) {
 void join_images(const void* from, const PhaseImages& p, const TensorView& images) {
   const int64_t height = images.size(2), width = images.size(3);
   dispatch_floating(images.dtype, "conv2d", [&]<class T>() {
-    for_each_channel(images, p, [&](int64_t channel) {
-      join_channel(static_cast<const T*>(from) + channel * p.channel_stride(), p,
-                   images.as<T>() + channel * height * width, height, width);
+    for_each_channels(images, p, [&](int64_t begin, int64_t end) {
+      for (int64_t channel = begin; channel < end; ++channel)
+        join_channel(static_cast<const T*>(from) + channel * p.channel_stride(), p,
+                     images.as<T>() + channel * height * width, height, width);
     });
   });
 }

@@ -31,8 +31,8 @@ struct PhaseImages {
   }
 };
 
-/// Images (n, channels, height, width), contiguous, to such memory, on the CPU.
-void split_images(const TensorView& images, const PhaseImages& layout, void* to);
+/// Images (n, channels, height, width), contiguous, to such memory, on the CPU, in `dtype`: theirs, or one of 16 bits for images of f32.
+void split_images(const TensorView& images, const PhaseImages& layout, DType dtype, void* to);
 
 /// The way back, for layouts without a border: pixels past the images' ends are left out.
 void join_images(const void* from, const PhaseImages& layout, const TensorView& images);

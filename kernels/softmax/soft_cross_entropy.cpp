@@ -2,6 +2,7 @@
 // the loss, and one for the gradient, from the cache.
 #include "reprise/kernels/softmax/soft_cross_entropy.h"
 
+#include "reprise/kernels/cpu/row_access.h"
 #include "reprise/kernels/softmax/row_sums.h"
 
 namespace reprise::kernels {
@@ -42,9 +43,10 @@ void soft_cross_entropy_cpu(const Stream&, const SoftCrossEntropyArguments& v) {
   dispatch_floating(v.logits.dtype, "soft_cross_entropy", [&]<class T>() {
     using C = Accumulator<T>;
     parallel_for(v.logits.size(0), grain, [&](int64_t begin, int64_t end) {
+      RowReader<C> targets(v.targets, width);
       simd::run([&]<int W>() {
         for (int64_t row = begin; row < end; ++row) {
-          const Targets<C> q{row_at<const C>(v.targets, row), C(1 - v.label_smoothing),
+          const Targets<C> q{targets.template at<simd::lanes_of<C, W>>(row), C(1 - v.label_smoothing),
                              C(v.label_smoothing / double(width))};
           T* dx = v.dlogits ? row_at<T>(v.dlogits, row) : nullptr;
           const C dy = v.dy ? static_cast<const C*>(v.dy.data)[row * v.dy.stride(0)] : C(1);
@@ -68,7 +70,8 @@ void check_soft_cross_entropy(const SoftCrossEntropyArguments& arguments) {
         ", should be in [0, 1]");
   const DType wide = logits.dtype == DType::f64 ? DType::f64 : DType::f32;
   check_rows(op, "logits", logits);
-  check_view(op, "targets", targets, logits.shape, wide);
+  const bool narrow = wide == DType::f32 && is_floating(targets.dtype) && size_of(targets.dtype) == 2;
+  check_view(op, "targets", targets, logits.shape, narrow ? targets.dtype : wide);
   check_rows(op, "targets", targets);
   check_view(op, "losses", losses, Shape{logits.size(0)}, wide);
   if (dy) check_view(op, "dy", dy, Shape{logits.size(0)}, wide);

@@ -1,6 +1,6 @@
 // Softmax cross-entropy against probabilities on CUDA, loss and gradient in one kernel (soft_cross_entropy.h has the
 // formula). Moves the logits, their gradient and the targets once, for V up to 16,384 kept in registers; the targets,
-// which are of another type than half logits, number by number.
+// which may be of another type than the logits, number by number.
 #include "reprise/kernels/softmax/soft_cross_entropy.h"
 
 #include "reprise/kernels/softmax/row.cuh"
@@ -10,10 +10,14 @@ namespace {
 
 using namespace device;
 
+/// f64, or f32 and 16 bits alike.
+template <class C>
+using Probability = std::conditional_t<std::is_same_v<C, double>, double, AnyFloat>;
+
 template <class T, class C>
 struct Arguments {
   Rows<T> logits, dlogits;  ///< dlogits is optional and may be the logits
-  Rows<C> targets;
+  Rows<Probability<C>> targets;
   C* losses;
   int64_t loss_stride, rows, width;
   C share, uniform, scale;  ///< 1 - smoothing, smoothing / V
@@ -29,7 +33,7 @@ __global__ void __launch_bounds__(Cut::max_block, Cut::min_blocks)
   const typename Cut::Team team(scratch);
   for (int64_t row = team.first_row(); row < p.rows; row += team.row_step()) {
     const Row<T, Cut> x(team, p.logits.at(row), p.width);
-    const C* targets = p.targets.at(row);
+    const auto targets = p.targets.at(row);
     const Exponentials<C> e = exponentials_of(team, x, p.width);
     const C log_sum = std::log(e.sum);
     C sums[2] = {0, 0};  // of q, and of the loss
@@ -66,7 +70,7 @@ void soft_cross_entropy_cuda(const Stream& stream, const SoftCrossEntropyArgumen
     using C = Accumulator<T>;
     const Arguments<Element<T>, C> arguments = {.logits = rows_at<T>(v.logits),
                                                 .dlogits = rows_at<T>(v.dlogits),
-                                                .targets = rows_at<C>(v.targets),
+                                                .targets = rows_at<Probability<C>>(v.targets),
                                                 .losses = v.losses.as<C>(),
                                                 .loss_stride = v.losses.stride(0),
                                                 .rows = rows,

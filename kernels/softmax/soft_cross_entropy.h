@@ -8,8 +8,8 @@
 
 namespace reprise::kernels {
 
-/// logits (N, V), stride 1 in the last dimension; targets, losses (N) f32 (f64 for f64), the rows of targets
-/// contiguous; dlogits (N, V), optional, may be logits itself, is rounded once.
+/// logits (N, V), stride 1 in the last dimension, as in targets, which are f64 for f64, else f32 or 16 bits, whatever the logits are; losses
+/// (N) f32 (f64 for f64); dlogits (N, V), optional, may be logits itself, is rounded once.
 struct SoftCrossEntropyArguments {
   TensorView logits, targets;
   double label_smoothing = 0;  ///< in [0, 1]

@@ -81,7 +81,8 @@ Tensor LlamaBlock::joined(const Tensor& x, const RotaryAngles& angles, Attend&& 
   const Tensor normed = input_layernorm.forward(x, for_product(x));
   auto turned = [&](const Tensor& y, int64_t heads, const std::optional<RmsNorm>& norm) {
     const Tensor split = split_heads(y, heads);
-    return rotary(transpose(norm ? (*norm)(split) : split, 1, 2), angles.cosines, angles.sines);
+    return rotary(transpose(norm ? (*norm)(split) : split, 1, 2), angles.cosines, angles.sines,
+                  {.out = for_product(split).out});
   };
   const Tensor q = turned(q_proj(normed), heads_, q_norm), k = turned(k_proj(normed), kv_heads_, k_norm),
                v = transpose(split_heads(v_proj(normed), kv_heads_), 1, 2);  // (B, heads, T, D)

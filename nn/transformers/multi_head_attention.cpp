@@ -58,8 +58,9 @@ TensorList MultiHeadAttention::split(const Tensor& x, const RotaryAngles& angles
   auto turned = [&](const Tensor& y, const std::optional<Norm>& norm) {
     const bool turns = rope_ || rotary_;
     const Tensor normed = norm ? norm->forward(y, turns ? ResultOptions() : for_product(y)) : y;
-    const Tensor of_heads = transpose(rope_ ? (*rope_)(normed) : normed, 1, 2);
-    return rotary_ ? rotary(of_heads, angles.cosines, angles.sines) : of_heads;
+    const ResultOptions result = for_product(normed);
+    const Tensor of_heads = transpose(rope_ ? rope_->forward(normed, result) : normed, 1, 2);
+    return rotary_ ? rotary(of_heads, angles.cosines, angles.sines, {.out = result.out}) : of_heads;
   };
   return {turned(part(0, heads_), q_norm), turned(part(heads_, kv_heads_), k_norm),
           transpose(part(heads_ + kv_heads_, kv_heads_), 1, 2)};

@@ -1,6 +1,7 @@
 // Rotary positions of patches on a grid.
 #pragma once
 
+#include "reprise/autograd/ops.h"
 #include "reprise/nn/module.h"
 #include "reprise/nn/transformers/positions.h"
 
@@ -15,11 +16,14 @@ class Rope : public Layer {
   /// Tables for the patches of `grid` behind `prefix` tokens.
   Rope(const Grid& grid, int64_t prefix, int64_t head_dim, Device device = {});
   /// Tokens (B, prefix + patches, H, head_dim) -> the same shape.
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x) override { return turned(x, {}); }
+  /// The same, hooks included, in the dtype that `result` asks for.
+  Tensor forward(const Tensor& x, const ResultOptions& result) const;
 
  private:
-  Tensor cosines_, sines_;  // (tokens, 1, head_dim)
-  Tensor quarter_turn_;     // (head_dim, head_dim): (a, b) becomes (-b, a) in each pair of channels
+  Tensor turned(const Tensor& x, const ResultOptions& result) const;
+
+  Tensor cosines_, sines_;  // (tokens, 1, head_dim / 2)
 };
 
 }  // namespace reprise::nn

@@ -8,6 +8,7 @@
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/ops.h"
 #include "reprise/core/memory.h"
+#include "reprise/kernels/gemm/backend.h"
 #include "reprise/tests/autograd/recompute/support.h"
 #include "reprise/tests/support/compare.h"
 #include "reprise/tests/support/test_device.h"
@@ -105,6 +106,59 @@ TEST(LeafSums, OfPatchesHaveTheBitsOfAProductAndAnAddition) {
       EXPECT_TRUE(micro_batch == 0 || weight.grad().view().data == place);
       place = weight.grad().view().data;
     }
+  }
+}
+
+// Forward and back: with strides, groups, and windows of one pixel.
+TEST(LeafSums, OfConvolutionsHaveTheBitsOfAProductAndAnAddition) {
+  for (Precision precision : {Precision::f64, Precision::f32, Precision::autocast_bf16,
+                              Precision::autocast_f16, Precision::weights_of_16_bits}) {
+    const DType dtype = Net(precision).dtype;
+    TensorList weights = {numbers({8, 3, 3, 3}, 1, dtype), numbers({6, 4, 1, 1}, 2, dtype),
+                          numbers({6, 5, 2, 3}, 3, dtype)};
+    for (const Tensor& weight : weights) {
+      weight.set_requires_grad();
+      if (precision == Precision::weights_of_16_bits) weight.set_grad_dtype(DType::f32);
+    }
+    auto loss = [&](uint64_t micro_batch) {
+      const Tensor images = numbers({7, 3, 9, 10}, 10 + micro_batch, dtype);
+      std::optional<amp::Autocast> scope;
+      if (precision == Precision::autocast_bf16) scope.emplace(test_device(), DType::bf16);
+      if (precision == Precision::autocast_f16) scope.emplace(test_device(), DType::f16);
+      const Tensor down = conv2d(images, weights[0], {}, {.stride = {1, 2}, .padding = 1});
+      const Tensor y = conv_transpose2d(conv2d(down, weights[1], {}, {.groups = 2}), weights[2], {}, {});
+      return sum(y.to(DType::f32) * numbers(y.shape(), 20 + micro_batch));
+    };
+    TensorList want(weights.size());
+    std::vector<const void*> places(weights.size());
+    for (uint64_t micro_batch = 0; micro_batch < 3; ++micro_batch) {
+      const TensorList alone = autograd::grad({loss(micro_batch)}, weights);
+      loss(micro_batch).backward();
+      for (size_t i = 0; i < weights.size(); ++i) {
+        want[i] = micro_batch > 0 ? want[i] + alone[i] : alone[i].clone();
+        const Tensor sum = weights[i].grad();
+        EXPECT_TRUE(same_bits(sum, want[i])) << int(precision) << ", weight " << i << " of " << micro_batch;
+        EXPECT_TRUE(micro_batch == 0 || sum.view().data == places[i]);
+        places[i] = sum.view().data;
+      }
+    }
+  }
+}
+
+// The CPU's own products add as they are made; others have the sum in scratch memory.
+TEST(LeafSums, OfConvolutionsTakeNoTensorOfTheWeightsSize) {
+  if (!test_device().is_cpu() || kernels::gemm_backend() != kernels::GemmBackend::own)
+    GTEST_SKIP() << "of the CPU's own products";
+  const Tensor weight = numbers({512, 64, 3, 3}, 1).set_requires_grad(), images = numbers({1, 64, 3, 3}, 2);
+  Allocator& memory = allocator(test_device());
+  for (int pass = 0; pass < 3; ++pass) {
+    const Tensor y = sum(conv2d(images, weight));
+    const size_t before = memory.stats().allocated;
+    memory.reset_peaks();
+    y.backward();
+    const size_t taken = memory.stats().peak_allocated - before,
+                 bytes = size_t(weight.numel()) * sizeof(float);
+    EXPECT_EQ(taken >= bytes, pass == 0) << taken << " bytes in pass " << pass;
   }
 }
 

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "reprise/kernels/attention/rotary.h"
+#include "reprise/kernels/conv/conv2d.h"
 #include "reprise/kernels/elementwise/elementwise.h"
 #include "reprise/kernels/gemm/gemm.h"
 #include "reprise/kernels/image/separable2d.h"
@@ -94,6 +96,11 @@ bool adds(const DTypes& d) {
   return are_one(d) || (widens && d[2] == f32);
 }
 
+/// x, weight and y of a convolution: f32 beside 16 bits for x alone.
+bool reads_images(const DTypes& d) {
+  return are_one_floating({d[1], d[2]}) && (d[0] == d[1] || (d[0] == f32 && is_half(d[1])));
+}
+
 std::vector<Launcher> launchers() {
   std::vector<Launcher> all = {
       unary_of(UnaryOp::exp, "exp", are_mixed),
@@ -179,6 +186,31 @@ std::vector<Launcher> launchers() {
                    run_kernel(separable2d, v[0], rows, rows, v[1]);
                  },
                  are_mixed});
+  all.push_back({"rotary",
+                 {{3, 4}, {3, 4}},
+                 [](const Views& v) {
+                   Array table({3, 2}, wide(v[0].dtype));
+                   run_kernel(rotary, {.x = v[0], .y = v[1], .cosines = table.view(), .sines = table.view()});
+                 },
+                 are_mixed});
+  all.push_back({"conv2d",
+                 {{1, 2, 3, 3}, {2, 2, 2, 2}, {1, 2, 2, 2}},
+                 [](const Views& v) { run_kernel(conv2d, {.x = v[0], .weight = v[1], .y = v[2]}); },
+                 reads_images});
+  all.push_back({"conv2d",
+                 {{1, 2, 3, 3}, {1, 2, 2, 2}, {1, 2, 3, 3}},
+                 [](const Views& v) {
+                   Array weight({2, 2, 2, 2}, v[1].dtype);
+                   run_kernel(conv2d_dx, {.dy = v[1], .weight = weight.view(), .dx = v[2]});
+                 },
+                 [](const DTypes& d) { return d[1] != i64 && d[2] == d[1]; }});
+  all.push_back({"conv2d",
+                 {{1, 2, 3, 3}, {1, 2, 2, 2}, {2, 2, 2, 2}},
+                 [](const Views& v) { run_kernel(conv2d_dweight, {.dy = v[1], .x = v[0], .dweight = v[2]}); },
+                 [](const DTypes& d) {
+                   const bool sums = d[2] == d[1] || (is_half(d[1]) && d[2] == f32);
+                   return sums && reads_images({d[0], d[1], d[1]});
+                 }});
   all.push_back({"embedding",
                  {{3, 4}, {2, 4}},
                  [](const Views& v) {
@@ -200,7 +232,9 @@ std::vector<Launcher> launchers() {
                    run_kernel(soft_cross_entropy,
                               {.logits = v[0], .targets = v[1], .losses = losses.view(), .dlogits = v[2]});
                  },
-                 [](const DTypes& d) { return d[0] != i64 && d[1] == wide(d[0]) && d[2] == d[0]; }});
+                 [](const DTypes& d) {
+                   return are_mixed({d[0], d[1]}) && d[2] == d[0];
+                 }});
   return all;
 }
 

@@ -55,6 +55,16 @@ TEST(Rope, TurnsPairsOfChannelsByRowAndColumn) {
   EXPECT_TRUE(same_bits(slice(y.detach(), 1, 0, prefix).contiguous(), before));
 }
 
+// Tokens of f32 give 16 bits where a product asks for them: the bits of those in f32, rounded.
+TEST(Rope, WritesWhatAProductReads) {
+  Rope rope({rows, columns}, prefix, head_dim, test_device());
+  const Tensor x = random_input({3, tokens, 2, head_dim}).to(test_device());
+  for (DType out : {DType::bf16, DType::f16})
+    EXPECT_TRUE(same_bits(rope.forward(x, {.out = out}), rope(x).to(out)));
+  const auto remove = rope.register_forward_hook([](const Tensor&, const Tensor& y) { return y * 2.0; });
+  EXPECT_TRUE(same_bits(rope.forward(x, {.out = DType::bf16}), rope(x).to(DType::bf16)));
+}
+
 // What attention sees of two patches depends on how far apart they are, no more.
 TEST(Rope, LeavesScoresToTheDistance) {
   Rope rope({3, 3}, 0, head_dim);

@@ -3,6 +3,7 @@
 #include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/engine.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/attention/rotary.h"
 #include "reprise/tests/support/compare.h"
 #include "reprise/tests/support/test_device.h"
 
@@ -26,6 +27,13 @@ struct Op {
   const char* name;
   std::function<TensorList(const Tensor& x, const Tensor& vector, const ResultOptions& result)> call;
 };
+
+// Of an even number of channels, by what the vector holds.
+Tensor turned(const Tensor& x, const Tensor& vector, RotaryPairs pairs, const ResultOptions& result) {
+  const int64_t half = x.size(-1) / 2;
+  return rotary(slice(x, -1, 0, 2 * half), slice(vector, 0, 0, half), slice(vector, 0, half, 2 * half),
+                {.pairs = pairs, .out = result.out});
+}
 
 const std::vector<Op>& ops() {
   static const std::vector<Op> all = {
@@ -51,6 +59,12 @@ const std::vector<Op>& ops() {
          const Tensor table = reshape(x, {-1, x.size(-1)});
          const Tensor rows = Tensor::from<int64_t>({0, 2, 1, 2, 2, 0}, {2, 3}).to(test_device());
          return TensorList{embedding(table, rows, result)};
+       }},
+      {"rotary",
+       [](auto& x, auto& v, auto& result) { return TensorList{turned(x, v, RotaryPairs::halves, result)}; }},
+      {"rotary of adjacent pairs",
+       [](auto& x, auto& v, auto& result) {
+         return TensorList{turned(x, v, RotaryPairs::adjacent, result)};
        }},
   };
   return all;

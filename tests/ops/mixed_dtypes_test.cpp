@@ -1,7 +1,12 @@
 // Operations whose arguments and result have dtypes of their own, against composites in f64.
+#include <cmath>
+#include <optional>
+
 #include "reprise/autograd/amp/autocast.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/tests/nn/autocast/casts.h"
 #include "reprise/tests/support/op_case.h"
+#include "reprise/tests/support/test_device.h"
 
 namespace reprise {
 namespace {
@@ -127,18 +132,37 @@ TEST(MixedDTypes, CrossEntropyPassesEveryCheckOfAnOp) {
 
 // Of f16 the logits are kept, of bf16 their gradient.
 TEST(MixedDTypes, CrossEntropyAgainstProbabilitiesPassesEveryCheckOfAnOp) {
-  for (DType half : {bf16, f16})
+  for (const auto& [of_logits, of_targets] :
+       {std::pair{bf16, f32}, {f16, f32}, {bf16, bf16}, {f16, bf16}, {f32, f16}})
     for (Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none}) {
       const CrossEntropyOptions options{.label_smoothing = 0.1, .reduction = reduction};
       check_op(OpCase{
           .name = "cross_entropy against probabilities",
           .inputs = {{{2, 3, 5}}, {.shape = {2, 3, 5}, .low = 0, .high = 0.5, .requires_grad = false}},
-          .fn = in_scope(half, [=](const TensorList& in) { return cross_entropy(in[0], in[1], options); }),
+          .fn = in_scope(bf16, [=](const TensorList& in) { return cross_entropy(in[0], in[1], options); }),
           .composite = [=](const TensorList& in) { return composite::cross_entropy(in[0], in[1], options); },
           .empty_inputs = {{{0, 5}}, {.shape = {0, 5}, .requires_grad = false}},
           .large_inputs = {{{301, 97}}, {.shape = {301, 97}, .low = 0, .high = 0.02, .requires_grad = false}},
-          .dtypes = OpDTypes{{half, f32}, f32}});
+          .dtypes = OpDTypes{{of_logits, of_targets}, f32}});
     }
+}
+
+// No copy of them is made or kept, inside of a scope and outside.
+TEST(MixedDTypes, CrossEntropyReadsProbabilitiesWhereTheyLie) {
+  const Tensor targets = full({64, 512}, 1.0 / 512).to(bf16).to(testing::test_device());
+  for (bool is_autocast : {false, true}) {
+    const Tensor logits = zeros({64, 512}, f32, testing::test_device()).set_requires_grad();
+    std::optional<amp::Autocast> scope;
+    if (is_autocast) scope.emplace(testing::test_device(), bf16);
+    testing::CountCasts count;
+    Allocator& memory = allocator(testing::test_device());
+    const size_t before = memory.stats().held, gradient = 4 * 64 * 512;
+    memory.reset_peaks();
+    const Tensor loss = cross_entropy(logits, targets);
+    EXPECT_EQ(count.casts, 0);
+    EXPECT_LT(memory.stats().peak_held - before, gradient * 5 / 4) << "a copy in f32 is as large";
+    EXPECT_NEAR(loss.item(), std::log(512.0), 1e-5);
+  }
 }
 
 TEST(MixedDTypes, EpiloguesOfProductsPassEveryCheckOfAnOp) {
@@ -163,6 +187,25 @@ TEST(MixedDTypes, EpiloguesOfProductsPassEveryCheckOfAnOp) {
                .sums_bias_with_weight = true,
                .dtypes = OpDTypes{{f32, half, half}, half}});
   }
+}
+
+// Images, which want no gradient.
+TEST(MixedDTypes, ConvolutionOfF32ImagesPassesEveryCheckOfAnOp) {
+  for (DType half : {bf16, f16})
+    check_op(OpCase{.name = "conv2d",
+                    .inputs = {{.shape = {2, 3, 4, 6}, .low = -1, .high = 1, .requires_grad = false},
+                               {{5, 3, 3, 2}, -1, 1},
+                               {{5}, -1, 1}},
+                    .fn = in_scope(half,
+                                   [](const TensorList& in) {
+                                     return conv2d(in[0], in[1], in[2], {.stride = {1, 2}, .padding = 1});
+                                   }),
+                    .composite =
+                        [](const TensorList& in) {
+                          return composite::conv2d(in[0], in[1], in[2], {.stride = {1, 2}, .padding = 1});
+                        },
+                    .roundings = 64,  // that of the images, and those of sums over all windows
+                    .dtypes = OpDTypes{{f32, half, f32}, half}});
 }
 
 // Outside of a scope: the factors have one dtype, the result the one that is asked for.

@@ -141,5 +141,17 @@ TEST(SixteenBitStatistics, MakeNoCopy) {
   }
 }
 
+// One that stands beside many: no copy of it in f32 is made, however it is repeated.
+TEST(SixteenBitStatistics, CosineSimilarityCopiesNothingThatItRepeats) {
+  const Tensor x = numbers({1, 136, 301}, bf16, Layout::contiguous),
+               others = numbers({3, 136, 1}, bf16, Layout::contiguous);
+  for (bool in_a_scope : {false, true}) {
+    amp::Autocast scope(test_device(), bf16, {.enabled = in_a_scope});
+    CountCasts count;
+    const Tensor y = cosine_similarity(x, others, 1);
+    EXPECT_EQ(count.casts, in_a_scope ? 0 : 1) << "of the result alone";
+  }
+}
+
 }  // namespace
 }  // namespace reprise

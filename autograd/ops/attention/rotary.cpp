@@ -4,7 +4,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
-#include "reprise/kernels/attention/rotary.h"
+#include "reprise/autograd/ops/result_dtype.h"
 
 namespace reprise {
 namespace {
@@ -13,28 +13,36 @@ struct Rotary : autograd::Function<Rotary> {
   static constexpr const char* name = "rotary";
   static constexpr auto autocast = amp::Policy::inputs;
   static constexpr autograd::OpCost cost = autograd::OpCost::pointwise();
+  RotaryPairs pairs_ = RotaryPairs::halves;
+  DType of_x_ = DType::f32;
 
-  Tensor forward(const Tensor& x, const Tensor& cosines, const Tensor& sines) {
+  Tensor forward(const Tensor& x, const Tensor& cosines, const Tensor& sines, RotaryPairs pairs, DType out) {
+    pairs_ = pairs;
+    of_x_ = x.dtype();
     save(cosines, sines);
     const Tensor rows = autograd::unit_stride(x);
-    Tensor y = autograd::raw_empty_like(x);
+    Tensor y = Tensor::empty(x.shape(), out, x.device());
     const Shape half = autograd::with_width(x, x.size(-1) / 2);
-    kernels::rotary(
-        current_stream(x.device()),
-        {.x = rows, .y = y, .cosines = expand(cosines.view(), half), .sines = expand(sines.view(), half)});
+    kernels::rotary(current_stream(x.device()), {.x = rows,
+                                                 .y = y,
+                                                 .cosines = expand(cosines.view(), half),
+                                                 .sines = expand(sines.view(), half),
+                                                 .pairs = pairs});
     return y;
   }
   // The turn back.
   TensorList backward(const TensorList& dy) {
-    return {rotary(dy[0], saved(0), -saved(1)), Tensor(), Tensor()};
+    const RotaryOptions same{.pairs = pairs_, .out = gradient_dtype(0, of_x_)};
+    return {rotary(dy[0], saved(0), -saved(1), same), Tensor(), Tensor()};
   }
 };
 
 }  // namespace
 
-Tensor rotary(const Tensor& x, const Tensor& cosines, const Tensor& sines) {
+Tensor rotary(const Tensor& x, const Tensor& cosines, const Tensor& sines, const RotaryOptions& options) {
   autograd::check_given(Rotary::name, x, cosines, sines);
   autograd::check_floating(Rotary::name, x);
+  if (options.out) autograd::check_result_dtype(Rotary::name, x, *options.out);
   check(x.rank() >= 1 && x.size(-1) % 2 == 0, Rotary::name, ": needs an even number of channels, got ",
         x.shape());
   Shape half = x.shape();
@@ -51,7 +59,7 @@ Tensor rotary(const Tensor& x, const Tensor& cosines, const Tensor& sines) {
   NoGrad guard;
   const Tensor c = table(cosines), s = table(sines);
   EnableGrad again;
-  return Rotary::apply(x, c, s);
+  return Rotary::apply(x, c, s, options.pairs, options.out.value_or(x.dtype()));
 }
 
 }  // namespace reprise

@@ -1,8 +1,9 @@
-// Convolution as one operation: keeps x and the weight.
+// Convolution as one operation: keeps x and the weight. Under autocast images of f32 that want no gradient are read as they are, and kept so.
 #include "reprise/kernels/conv/conv2d.h"
 
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/conv/weight_gradient.h"
 #include "reprise/autograd/ops/gemm/linear_kernels.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/wide.h"
@@ -16,10 +17,11 @@ using namespace autograd;
 void check_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options,
                   Mixed mixed) {
   kernels::conv2d_shape(x.shape(), weight.shape(), options);
-  check_dtype(x, weight, "conv2d");
-  check(!bias.defined() || may_stand_beside(bias.dtype(), x.dtype(), mixed),
-        "conv2d: dtypes differ: ", x.dtype(), " and, of the bias, ",
-        bias.defined() ? bias.dtype() : x.dtype());
+  check(may_stand_beside(x.dtype(), weight.dtype(), mixed), "conv2d: dtypes differ: ", x.dtype(), " and ",
+        weight.dtype());
+  check(!bias.defined() || may_stand_beside(bias.dtype(), weight.dtype(), mixed),
+        "conv2d: dtypes differ: ", weight.dtype(), " and, of the bias, ",
+        bias.defined() ? bias.dtype() : weight.dtype());
   check_floating("conv2d", x);
   check_device("conv2d", x, weight);
   check_device("conv2d", x, bias);
@@ -30,7 +32,7 @@ void check_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, con
 struct Conv2d : Function<Conv2d> {
   static constexpr const char* name = "conv2d";
   static constexpr auto autocast = amp::Policy::low;
-  static constexpr uint32_t autocast_keeps = 0b100;  // bias
+  static constexpr uint32_t autocast_keeps = 0b101;  // x, which `conv2d` casts where that is better, and bias
   static constexpr OpCost cost = OpCost::product();
   Conv2dOptions options_;
 
@@ -38,7 +40,7 @@ struct Conv2d : Function<Conv2d> {
     check_conv2d(x, weight, bias, options, under_autocast() ? Mixed::f32 : Mixed::none);
     options_ = options;
     Tensor y =
-        Tensor::empty(kernels::conv2d_shape(x.shape(), weight.shape(), options), x.dtype(), x.device());
+        Tensor::empty(kernels::conv2d_shape(x.shape(), weight.shape(), options), weight.dtype(), x.device());
     kernels::conv2d(current_stream(x.device()),
                     {.x = x.contiguous().view(),
                      .weight = weight.contiguous().view(),
@@ -53,7 +55,7 @@ struct Conv2d : Function<Conv2d> {
     Tensor x = saved(0), weight = saved(1), bias = saved(2);
     if (grad_mode_enabled()) {
       auto same = [&](const TensorList& in) {
-        return TensorList{composite::conv2d(in[0], in[1], in[2], options_)};
+        return TensorList{composite::conv2d(cast(in[0], in[1].dtype()), in[1], in[2], options_)};
       };
       return composite_backward(same, {x, weight, bias}, dys);
     }
@@ -66,9 +68,8 @@ struct Conv2d : Function<Conv2d> {
     }
     if (needs_grad(1)) {
       MemoryScope memory = gradient_memory(1);
-      dweight = Tensor::empty(weight.shape(), gradient_dtype(1, weight.dtype()), weight.device());
-      kernels::conv2d_dweight(
-          stream, {.dy = dy, .x = x.contiguous().view(), .options = options_, .dweight = dweight});
+      dweight = conv_weight_gradient(dy, x.contiguous(), options_, weight, gradient_dtype(1, weight.dtype()),
+                                     edges()[1]);
     }
     if (needs_grad(2)) {
       MemoryScope memory = gradient_memory(2);
@@ -79,10 +80,17 @@ struct Conv2d : Function<Conv2d> {
   }
 };
 
+// Activations, which want a gradient, are cast before: what backward keeps of them has 16 bits then, where images are there anyway.
+Tensor as_kept(const Tensor& x) {
+  const bool casts = x.defined() && x.requires_grad() && is_floating(x.dtype()) && x.dtype() != DType::f64;
+  const std::optional<DType> dtype = casts ? amp::autocast_dtype(x.device()) : std::nullopt;
+  return dtype ? cast(x, *dtype) : x;
+}
+
 }  // namespace
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options) {
-  return Conv2d::apply(x, weight, bias, options);
+  return Conv2d::apply(as_kept(x), weight, bias, options);
 }
 
 /// A sum of matrix products, one for each place (p, q) in the window.

@@ -108,9 +108,8 @@ struct ConvTranspose2d : Function<ConvTranspose2d> {
     }
     if (needs_grad(1)) {
       MemoryScope memory = gradient_memory(1);
-      dweight = Tensor::empty(weight.shape(), gradient_dtype(1, weight.dtype()), weight.device());
-      kernels::conv2d_dweight(
-          stream, {.dy = dense_x.view(), .x = dy.view(), .options = convolution, .dweight = dweight.view()});
+      dweight = conv_weight_gradient(dense_x, dy, convolution, weight, gradient_dtype(1, weight.dtype()),
+                                     edges()[1]);
     }
     if (needs_grad(2)) {
       MemoryScope memory = gradient_memory(2);

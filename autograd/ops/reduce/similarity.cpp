@@ -16,10 +16,10 @@ void check_arguments(const char* op, const Tensor& x, double eps) {
   check(eps >= 0, op, ": eps must be at least 0, got ", eps);
 }
 
-// x / max(norm, eps), of 16 bits in f32. Those of other orders go through operations that would round.
-Tensor wide_normalized(const Tensor& x, int64_t dim, double order, double eps) {
-  auto wide = [&](const Tensor& w) { return w / maximum(vector_norm(w, order, {dim}, true), eps); };
-  return order == 2 ? autograd::reading_wide(wide, x) : wide(autograd::widened(x));
+// x / max(norm, eps), of x repeated to `shape`, of 16 bits in f32.
+Tensor wide_normalized(const Tensor& x, const Shape& shape, int64_t dim, double eps) {
+  auto wide = [&](const Tensor& w) { return w / maximum(vector_norm(w, 2, {dim}, true), eps); };
+  return autograd::reading_wide(wide, x, shape);
 }
 
 DType result_dtype(DType dtype, Device device) {
@@ -30,18 +30,17 @@ DType result_dtype(DType dtype, Device device) {
 
 Tensor normalize(const Tensor& x, int64_t dim, double order, double eps) {
   check_arguments("normalize", x, eps);
-  return cast(wide_normalized(x, dim, order, eps), result_dtype(x.dtype(), x.device()));
+  auto wide = [&](const Tensor& w) { return w / maximum(vector_norm(w, order, {dim}, true), eps); };
+  // Norms of other orders go through operations that would round.
+  const Tensor y = order == 2 ? wide_normalized(x, x.shape(), dim, eps) : wide(autograd::widened(x));
+  return cast(y, result_dtype(x.dtype(), x.device()));
 }
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double eps) {
   constexpr auto op = "cosine_similarity";
   for (const Tensor* x : {&a, &b}) check_arguments(op, *x, eps);
   const Shape shape = broadcast_shapes(a.shape(), b.shape(), op);
-  // The gradient of one that is repeated is a sum in f32.
-  auto unit = [&](const Tensor& x) {
-    const Tensor repeated = x.shape() == shape ? x : expand(autograd::widened(x), shape);
-    return wide_normalized(repeated, dim, 2, eps);
-  };
+  auto unit = [&](const Tensor& x) { return wide_normalized(x, shape, dim, eps); };
   const DType dtype = result_dtype(promote(a.dtype(), b.dtype()), a.device());
   return cast(sum(unit(a) * unit(b), {dim}), dtype);
 }

@@ -19,7 +19,7 @@ namespace {
 struct SoftCrossEntropy : Function<SoftCrossEntropy> {
   static constexpr const char* name = "soft_cross_entropy";
   static constexpr auto autocast = amp::Policy::f32;
-  static constexpr uint32_t autocast_keeps = 0b1;  // logits: the kernel reads 16 bits and computes in f32
+  static constexpr uint32_t autocast_keeps = 0b11;  // the kernel reads 16 bits and computes in f32
   static constexpr OpCost cost = OpCost::reduction();
   CrossEntropyOptions options_;
   Shape shape_;
@@ -36,7 +36,9 @@ struct SoftCrossEntropy : Function<SoftCrossEntropy> {
     const Shape rows{numel_of(rows_shape(logits)), logits.size(-1)};
     if (options.reduction == Reduction::mean) scale_ = 1 / double(std::max<int64_t>(1, rows[0]));
     Tensor flat = reshape(unit_stride(logits), rows), dlogits;
-    Tensor probabilities = unit_stride(reshape(cast(targets, statistics_dtype(logits)), rows));
+    const bool as_they_lie = meet_in_f32(targets.dtype(), logits.dtype());
+    const Tensor given = as_they_lie ? targets : converted(targets, statistics_dtype(logits));
+    Tensor probabilities = unit_stride(reshape(given, rows));
     Tensor losses = Tensor::empty({rows[0]}, statistics_dtype(logits), logits.device());
     const DType dtype = options.out.value_or(under_autocast() ? losses.dtype() : logits.dtype());
     keeps_logits_ = logits.dtype() == DType::f16;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "reprise/kernels/conv/conv2d_add_dweight.h"
 #include "reprise/kernels/conv/conv2d_by_gemm.h"
 #include "reprise/kernels/conv/unfold.h"
 #include "reprise/tests/kernels/run.h"
@@ -154,6 +155,31 @@ TEST(Conv2d, TakesF32ParametersBeside16BitImages) {
   expect_gradients(slabs, DType::bf16, tolerance_of(DType::bf16), kernels_of_device, DType::f32);
 }
 
+// Images of f32 beside 16 bits: rounded as they are copied, the bits of images that were rounded before.
+TEST(Conv2d, RoundsImagesOfF32AsItCopiesThem) {
+  std::vector<Ways> all = {kernels_of_device};
+  if (reprise::testing::test_device().type == DeviceType::cpu) all.push_back(by_unfolded_windows);
+  for (const Ways& ways : all)
+    for (DType dtype : {DType::bf16, DType::f16})
+      for (const Case& k : cases()) {
+        SCOPED_TRACE(::testing::Message() << k.x << " by " << k.weight << " " << dtype);
+        const Shape shape = conv2d_shape(k.x, k.weight, k.options);
+        Array wide(k.x, DType::f32), x(k.x, dtype), w(k.weight, dtype), dy(shape, dtype);
+        wide.randomize(1, -1, 1), w.randomize(2, -1, 1), dy.randomize(3, -1, 1);
+        const auto xs = wide.values();
+        x.fill_with([&](int64_t i) { return xs[size_t(i)]; });
+        Array y(shape, dtype), of_wide(shape, dtype), dw(k.weight, DType::f32),
+            dw_of_wide(k.weight, DType::f32);
+        auto run = [&](const TensorView& images, const Array& result, const Array& gradient) {
+          ways.forward({.x = images, .weight = w.view(), .options = k.options, .y = result.view()});
+          ways.dweight({.dy = dy.view(), .x = images, .options = k.options, .dweight = gradient.view()});
+        };
+        run(x.view(), y, dw), run(wide.view(), of_wide, dw_of_wide);
+        EXPECT_EQ(of_wide.values(), y.values());
+        EXPECT_EQ(dw_of_wide.values(), dw.values());
+      }
+}
+
 TEST(Conv2d, TakesManyImagesInSlabs) {
   // An image is more than a slab of the CPU's products holds, and has more windows than a slab needs.
   const Case k{{3, 16, 200, 200}, {1, 16, 3, 3}, {.stride = 3, .padding = 1}};
@@ -184,6 +210,53 @@ TEST(Conv2d, TakesSumsOfSeveralRoundsAndSlabs) {
     expect_forward(k, DType::f32, true, 1e-4);
     expect_gradients(k, DType::f32, 1e-4);
   }
+}
+
+// A gradient that is added to one: the bits of one made alone and an addition.
+void expect_sum(const Case& k, DType dtype, DType of_sum, bool unfolded) {
+  SCOPED_TRACE(::testing::Message() << k.x << " by " << k.weight << " " << dtype << " to " << of_sum);
+  Array x(k.x, dtype), dy(conv2d_shape(k.x, k.weight, k.options), dtype);
+  Array alone(k.weight, of_sum), sum(k.weight, of_sum);
+  x.randomize(1, -1, 1), dy.randomize(2, -1, 1), sum.randomize(3, -1, 1);
+  std::vector<double> want = sum.values();
+  auto of = [&](const Array& dweight) {
+    return Conv2dDweightArguments{
+        .dy = dy.view(), .x = x.view(), .options = k.options, .dweight = dweight.view()};
+  };
+  if (unfolded) {
+    by_unfolded_windows.dweight(of(alone));
+    conv2d_detail::conv2d_dweight_by_gemm(Stream(Device::cpu()), of(sum), conv2d_detail::Before::added_to);
+  } else {
+    run_kernel(conv2d_dweight, of(alone));
+    run_kernel(conv2d_add_dweight, of(sum));
+  }
+  const std::vector<double> gradient = alone.values();
+  for (size_t i = 0; i < want.size(); ++i)
+    want[i] = of_sum == DType::f64 ? want[i] + gradient[i] : double(float(want[i]) + float(gradient[i]));
+  EXPECT_EQ(sum.values(), want);
+  EXPECT_TRUE(sum.surroundings_untouched());
+}
+
+TEST(Conv2d, AddsToAGradientWithTheBitsOfAnAddition) {
+  const bool is_cpu = reprise::testing::test_device().type == DeviceType::cpu;
+  std::vector<Case> all = cases();
+  // Several rounds of a product's sum, and below several slabs: too slow for the emulator.
+  if (is_cpu) all.push_back({{9, 128, 7, 7}, {20, 128, 3, 3}, {.padding = 1}});
+  all.push_back({{0, 3, 5, 5}, {4, 3, 3, 3}, {.padding = 1}});
+  for (const Case& k : all)
+    for (bool unfolded : {false, true}) {
+      if (unfolded && !is_cpu) continue;
+      expect_sum(k, DType::f32, DType::f32, unfolded);
+      expect_sum(k, DType::f64, DType::f64, unfolded);
+      expect_sum(k, DType::bf16, DType::f32, unfolded);
+      expect_sum(k, DType::f16, DType::f32, unfolded);
+    }
+  if (is_cpu) expect_sum({{2, 64, 46, 46}, {1, 64, 3, 3}, {.padding = 1}}, DType::f32, DType::f32, false);
+  if (is_cpu) expect_sum({{4, 64, 46, 46}, {1, 64, 3, 3}, {.padding = 1}}, DType::bf16, DType::f32, false);
+  const Array x({1, 1, 3, 3}, DType::bf16), dy({1, 1, 2, 2}, DType::bf16), dweight({1, 1, 2, 2}, DType::bf16);
+  expect_error(
+      [&] { run_kernel(conv2d_add_dweight, {.dy = dy.view(), .x = x.view(), .dweight = dweight.view()}); },
+      "conv2d: sums of gradients need f32 or f64, got bf16");
 }
 
 TEST(Conv2d, TakesNoImages) {

@@ -1,6 +1,9 @@
 // Cross-entropy against probabilities, against loops in f64.
 #include "reprise/kernels/softmax/soft_cross_entropy.h"
 
+#include <optional>
+
+#include "reprise/kernels/elementwise/copy.h"
 #include "reprise/kernels/softmax/cross_entropy.h"
 #include "reprise/tests/kernels/row_views.h"
 
@@ -13,10 +16,11 @@ struct Case {
   RowArray logits, dlogits, targets;
   Array losses;
 
-  Case(int64_t rows, int64_t classes, DType dtype, RowLayout layout, double range = 4)
+  Case(int64_t rows, int64_t classes, DType dtype, RowLayout layout, double range = 4,
+       std::optional<DType> of_targets = {})
       : logits({rows, classes}, dtype, layout),
         dlogits({rows, classes}, dtype, layout),
-        targets({rows, classes}, accumulator_dtype(dtype), layout),
+        targets({rows, classes}, of_targets.value_or(accumulator_dtype(dtype)), layout),
         losses({rows}, accumulator_dtype(dtype), Layout::stepped) {
     logits.randomize(1, -range, range);
     dlogits.fill(77);
@@ -84,6 +88,24 @@ TEST(SoftCrossEntropy, MatchesF64LoopsOnEveryDtypeAndLayout) {
         }
 }
 
+// Probabilities of 16 bits: the bits of those in f32 that have their values.
+TEST(SoftCrossEntropy, ReadsProbabilitiesOfEachDType) {
+  for (auto [rows, classes] :
+       {std::pair<int64_t, int64_t>{5, 1}, {67, 65}, {3, 264}, {3, 2 * kCrossEntropyBlock + 907}})
+    for (DType dtype : {DType::f32, DType::bf16, DType::f16})
+      for (DType of_targets : {DType::bf16, DType::f16})
+        for (RowLayout layout : {RowLayout::contiguous, RowLayout::padded}) {
+          const Case c(rows, classes, dtype, layout, 4, of_targets);
+          const std::string what = describe({rows, classes}, of_targets, Layout(layout));
+          check_case(c, 0.1, 0.25, what);
+          const Case wide(rows, classes, dtype, layout);
+          copy(Stream(Device::cpu()), c.targets.view(), wide.targets.view());
+          run_kernel(soft_cross_entropy, wide.arguments(0.1, 0.25));
+          EXPECT_EQ(c.losses.values(), wide.losses.values()) << what;
+          EXPECT_EQ(c.dlogits.values(), wide.dlogits.values()) << what;
+        }
+}
+
 TEST(SoftCrossEntropy, MatchesF64LoopsAtEveryCutOfTheRow) {
   for (const Shape& shape : cut_shapes())
     if (shape.size() == 2)
@@ -144,8 +166,9 @@ TEST(SoftCrossEntropy, RefusesViewsThatDoNotFit) {
     change(arguments);
     return error_of(soft_cross_entropy, arguments);
   };
-  EXPECT_EQ(error([&](auto& a) { a.targets = c.logits.view(); }),
-            "soft_cross_entropy: targets is bf16, should be f32");
+  const Array exact({3, 5}, DType::f64);
+  EXPECT_EQ(error([&](auto& a) { a.targets = exact.view(); }),
+            "soft_cross_entropy: targets is f64, should be f32");
   EXPECT_EQ(error([&](auto& a) { a.targets = other.targets.view(); }),
             "soft_cross_entropy: targets has shape (3, 7), should have (3, 5)");
   EXPECT_EQ(error([&](auto& a) { a.losses = select(c.logits.view(), 1, 0); }),

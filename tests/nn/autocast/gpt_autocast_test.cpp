@@ -10,6 +10,7 @@
 #include "reprise/autograd/ops.h"
 #include "reprise/io/safetensors.h"
 #include "reprise/nn/models/gpt.h"
+#include "reprise/nn/models/llama.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/groups.h"
 #include "reprise/tests/autograd/recompute/support.h"
@@ -147,6 +148,46 @@ TEST(GptAutocast, RunsNoCast) {
         (loss * 65536.0).backward();
         EXPECT_EQ(count.casts, 0) << dtype << ", dropout " << dropout << ", " << strategy;
         EXPECT_GT(count.operations, 10);
+      }
+}
+
+// Queries and keys have 16 bits when they are turned, as a product left them or behind a norm in f32.
+TEST(GptAutocast, RunsNoCastBehindRotaryPositions) {
+  const Tensor tokens = arange(2 * 8, DType::i64, test_device()).reshape({2, 8});
+  auto expect_none = [&](auto& model, DType dtype, const char* what) {
+    CountCasts count;
+    Tensor loss;
+    {
+      amp::Autocast scope(test_device(), dtype);
+      loss = cross_entropy(model(tokens), tokens);
+    }
+    (loss * 65536.0).backward();
+    EXPECT_EQ(count.casts, 0) << what << ", " << dtype;
+    EXPECT_GT(count.operations, 10);
+  };
+  for (DType dtype : {DType::bf16, DType::f16})
+    for (bool qk_norm : {false, true})
+      for (const char* strategy : {"none", "full", "selective"}) {
+        nn::Gpt gpt({.vocab_size = 17,
+                     .context = 8,
+                     .layers = 2,
+                     .heads = 2,
+                     .width = 16,
+                     .qk_norm = qk_norm,
+                     .rotary = true,
+                     .recompute = parse_strategy(strategy)},
+                    test_device());
+        expect_none(gpt, dtype, "Gpt");
+        nn::Llama llama({.vocab_size = 17,
+                         .context = 8,
+                         .layers = 2,
+                         .heads = 4,
+                         .kv_heads = 2,
+                         .width = 16,
+                         .qk_norm = qk_norm,
+                         .recompute = parse_strategy(strategy)},
+                        test_device());
+        expect_none(llama, dtype, "Llama");
       }
 }
 

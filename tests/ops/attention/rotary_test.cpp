@@ -13,28 +13,33 @@ using testing::check_op;
 using testing::expect_error;
 using testing::OpCase;
 
+OpCase turned(RotaryPairs pairs) {
+  return {.name = "rotary",
+          .inputs = {{{2, 3, 4, 6}},
+                     {.shape = {4, 3}, .requires_grad = false},
+                     {.shape = {4, 3}, .requires_grad = false}},
+          .fn = [=](const TensorList& in) { return rotary(in[0], in[1], in[2], {.pairs = pairs}); },
+          .reference =
+              [=](const TensorList& in) {
+                const std::vector<double> x = in[0].to_vector<double>(), c = in[1].to_vector<double>(),
+                                          s = in[2].to_vector<double>();
+                std::vector<double> y(x.size());
+                const bool side_by_side = pairs == RotaryPairs::adjacent;
+                for (size_t row = 0; row < 24; ++row)
+                  for (size_t i = 0; i < 3; ++i) {
+                    const size_t at = row % 4 * 3 + i, a = row * 6 + (side_by_side ? 2 * i : i),
+                                 b = a + (side_by_side ? 1 : 3);
+                    const std::complex<double> z = std::complex(x[a], x[b]) * std::complex(c[at], s[at]);
+                    y[a] = z.real();
+                    y[b] = z.imag();
+                  }
+                return y;
+              }};
+}
+
 TEST(Rotary, PassesEveryCheckOfAnOp) {
-  check_op(OpCase{.name = "rotary",
-                  .inputs = {{{2, 3, 4, 6}},
-                             {.shape = {4, 3}, .requires_grad = false},
-                             {.shape = {4, 3}, .requires_grad = false}},
-                  .fn = [](const TensorList& in) { return rotary(in[0], in[1], in[2]); },
-                  .reference =
-                      [](const TensorList& in) {
-                        const std::vector<double> x = in[0].to_vector<double>(),
-                                                  c = in[1].to_vector<double>(),
-                                                  s = in[2].to_vector<double>();
-                        std::vector<double> y(x.size());
-                        for (size_t row = 0; row < 24; ++row)
-                          for (size_t i = 0; i < 3; ++i) {
-                            const size_t at = row % 4 * 3 + i;
-                            const std::complex<double> turned =
-                                std::complex(x[row * 6 + i], x[row * 6 + i + 3]) * std::complex(c[at], s[at]);
-                            y[row * 6 + i] = turned.real();
-                            y[row * 6 + i + 3] = turned.imag();
-                          }
-                        return y;
-                      }});
+  check_op(turned(RotaryPairs::halves));
+  check_op(turned(RotaryPairs::adjacent));
 }
 
 TEST(Rotary, KeepsTheTablesAlone) {
@@ -65,6 +70,11 @@ TEST(Rotary, SaysWhatDoesNotFit) {
         rotary(zeros({2, 4}, DType::i64), zeros({2, 2}), zeros({2, 2}));
       },
       {"rotary", "floating"});
+  expect_error(
+      [] {
+        rotary(zeros({2, 4}), zeros({2, 2}), zeros({2, 2}), {.out = DType::f64});
+      },
+      {"rotary: out is f64, which does not fit an input in f32"});
 }
 
 }  // namespace
