@@ -18,7 +18,7 @@ using nn::MeasuredStrategy;
 /// nn::measure_strategies of what a program trains. `sums`: see StepMemoryOptions.
 std::vector<MeasuredStrategy> measure_strategies(const TrainedModel& trained, Device device,
                                                  const std::string& own, int64_t sums);
-/// The same for the steps of a run. Where ranks share weights or gradients, an imagined rank is measured (shared_memory.h).
+/// The same for the steps of a run. On several ranks an imagined one is measured, where `shares_steps` says so (shared_memory.h).
 std::vector<MeasuredStrategy> measure_strategies(const TrainingOptions& options, const TrainedModel& trained,
                                                  Device device);
 

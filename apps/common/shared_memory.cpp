@@ -69,7 +69,8 @@ struct SharedMemory::Imagined {
 };
 
 bool shares_steps(const TrainingOptions& o, const TrainedModel& trained) {
-  return o.zero >= 2 && trained.parallel && trained.parallel->group().size() > 1;
+  if (!trained.parallel || trained.parallel->group().size() == 1) return false;
+  return o.zero >= 2 || trained.parallel->group().device().is_cpu();
 }
 
 SharedMemory::SharedMemory(const TrainingOptions& o, const TrainedModel& trained, Device device)

@@ -105,9 +105,10 @@ struct SharedSteps : Zero {
 TEST_F(SharedSteps, TakeWhatIsPredicted) {
   const std::vector<Arguments> cases = {{"--accumulate", "2", "--batch", "2"},
                                         {"--accumulate", "8", "--batch", "1", "--ema", "0.9"},
-                                        {"--accumulate", "4", "--batch", "2", "--precision", "bf16-pure"}};
+                                        {"--accumulate", "4", "--batch", "2", "--precision", "bf16-pure"},
+                                        {"--accumulate", "2", "--batch", "32", "--bucket-size", "2MiB"}};
   for (size_t c = 0; c < cases.size(); ++c)
-    for (const char* stage : {"2", "3"}) {
+    for (const char* stage : {"0", "1", "2", "3"}) {
       const std::string out = std::string(stage) + " of " + std::to_string(c);
       Arguments more = {"--ranks", "2", "--zero", stage, "--eval-every", "0"};
       more.insert(more.end(), cases[c].begin(), cases[c].end());
@@ -141,7 +142,7 @@ TEST_F(SharedSteps, ArePlannedForABudget) {
     return more;
   };
   testing::run(deep("one", with({})));
-  for (const char* stage : {"2", "3"}) {
+  for (const char* stage : {"0", "1", "2", "3"}) {
     const std::string none =
         testing::run(deep(std::string("none") + stage, with({"--ranks", "2", "--zero", stage})));
     const std::string step = none.substr(none.find("\nA step of 12: "));
