@@ -91,6 +91,11 @@ nn::StepMemory SharedMemory::measure_sums(const RecomputeStrategy& strategy, int
   return measure(strategy, (sums + 1) * trained_.parallel->group().size());
 }
 
+nn::StepMemory SharedMemory::measure_evaluation() {
+  return imagined_->rank.measure_evaluation(trained_.smallest, imagined_->training.trained.ema, device_,
+                                            imagined_->beside);
+}
+
 int64_t SharedMemory::micro_batches() const {
   return options_.batch_auto ? 2 * trained_.parallel->group().size() : options_.trainer.accumulate;
 }

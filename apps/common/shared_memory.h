@@ -36,6 +36,8 @@ class SharedMemory {
   nn::StepMemory measure_sums(const RecomputeStrategy& strategy, int64_t sums);
   /// As apps::measure_strategies, of steps of the options' micro-batches; with --batch auto of two per rank.
   std::vector<MeasuredStrategy> measure_strategies(const std::string& own);
+  /// Of a batch that the run evaluates, by its averages where it has any.
+  nn::StepMemory measure_evaluation();
   /// The most bytes of each category in a step of the fewest rows and of such micro-batches.
   std::array<size_t, memory_category_count> most();
 
