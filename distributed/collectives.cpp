@@ -52,9 +52,29 @@ kernels::ReduceOp kernel_of(ReduceOp op) {
   return op == ReduceOp::max ? kernels::ReduceOp::max : kernels::ReduceOp::sum;
 }
 
-// The sum of part `lane.rank()` of all ranks' nodes, into `out`, which holds that part alone; the others' arrive in `room`.
-void reduce_part(Lane& lane, const Reduction& reduction, const Parts& parts, std::span<const void* const> own,
-                 const std::vector<std::vector<TreeNode>>& nodes, void* out, void* room) {
+// Some elements of each part, from `first` on.
+struct Piece {
+  const Parts& parts;
+  int64_t first, most;
+  int64_t size(int part) const { return std::clamp<int64_t>(parts.size(part) - first, 0, most); }
+  size_t bytes(int part) const { return size_t(size(part)) * parts.element; }
+  size_t offset(int part) const {
+    return parts.offset(part) + size_t(std::min(first, parts.size(part))) * parts.element;
+  }
+};
+
+// Bytes of a part that arrive at once, where the host moves them: what is to be added is still in its cache, and needs little room.
+constexpr size_t piece_bytes = size_t(4) << 20;
+
+size_t bytes_at_once(Device device, size_t part_bytes) {
+  return device.is_cpu() ? std::min(part_bytes, piece_bytes) : part_bytes;
+}
+
+// The sum of a piece of part `lane.rank()` of all ranks' nodes, into its place in `out`, which holds that part alone; the others' arrive
+// in `room`.
+void reduce_piece(Lane& lane, const Reduction& reduction, const Piece& piece,
+                  std::span<const void* const> own, const std::vector<std::vector<TreeNode>>& nodes,
+                  void* out, void* room) {
   const int rank = lane.rank();
   size_t most = 0;
   for (const auto& of_rank : nodes) most = std::max(most, of_rank.size());
@@ -64,18 +84,18 @@ void reduce_part(Lane& lane, const Reduction& reduction, const Parts& parts, std
     std::vector<Transport::Send> sends;
     std::vector<Transport::Receive> receives;
     for (int other : others(lane)) {
-      if (k < own.size()) sends.push_back({other, at(own[k], parts.offset(other)), parts.bytes(other)});
+      if (k < own.size()) sends.push_back({other, at(own[k], piece.offset(other)), piece.bytes(other)});
       if (k >= nodes[size_t(other)].size()) continue;
-      receives.push_back({other, next, parts.bytes(rank)});
+      receives.push_back({other, next, piece.bytes(rank)});
       sources[size_t(other)].push_back(next);
-      next += parts.bytes(rank);
+      next += piece.bytes(rank);
     }
     lane.exchange(sends, receives);
   }
-  for (const void* node : own) sources[size_t(rank)].push_back(at(node, parts.offset(rank)));
+  for (const void* node : own) sources[size_t(rank)].push_back(at(node, piece.offset(rank)));
   auto view_of = [&](const void* data) {
     return TensorView{
-        const_cast<void*>(data), {parts.size(rank)}, {1}, reduction.dtype, lane.stream().device()};
+        const_cast<void*>(data), {piece.size(rank)}, {1}, reduction.dtype, lane.stream().device()};
   };
   std::vector<TensorView> in_order;
   std::vector<TreeNode> all;
@@ -84,7 +104,17 @@ void reduce_part(Lane& lane, const Reduction& reduction, const Parts& parts, std
     all.insert(all.end(), nodes[r].begin(), nodes[r].end());
   }
   kernels::ordered_reduce(lane.stream(), in_order, tree_steps(all), kernel_of(reduction.op),
-                          reduction.op == ReduceOp::mean ? lane.size() : 1, view_of(out));
+                          reduction.op == ReduceOp::mean ? lane.size() : 1,
+                          view_of(at(out, piece.offset(rank) - piece.parts.offset(rank))));
+}
+
+// The sum of part `lane.rank()` of all ranks' nodes, piece by piece, into `out`, which holds that part alone.
+void reduce_part(Lane& lane, const Reduction& reduction, const Parts& parts, std::span<const void* const> own,
+                 const std::vector<std::vector<TreeNode>>& nodes, void* out, void* room) {
+  const size_t part = size_t(parts.each) * parts.element;
+  const auto most = int64_t(bytes_at_once(lane.stream().device(), part) / parts.element);
+  for (int64_t first = 0; first < parts.each; first += most)
+    reduce_piece(lane, reduction, {parts, first, most}, own, nodes, out, room);
 }
 
 // sum = arrived + own; `sum` may be either.
@@ -104,7 +134,7 @@ void reduce_nodes(Lane& lane, const Reduction& reduction, std::span<const void* 
   if (!reduction.count) return;
   const Parts parts(reduction.count, lane.size(), reduction.dtype);
   const int rank = lane.rank();
-  const Tensor room = scratch(lane, scatter_room(rank, nodes, parts.bytes(rank)));
+  const Tensor room = scratch(lane, scatter_room(lane.stream().device(), rank, nodes, parts.bytes(rank)));
   reduce_part(lane, reduction, parts, own, nodes, at(out, parts.offset(rank)), room.view().data);
   std::vector<Transport::Send> sends;
   std::vector<Transport::Receive> receives;
@@ -123,11 +153,11 @@ void scatter_nodes(Lane& lane, const Reduction& reduction, std::span<const void*
   reduce_part(lane, reduction, parts, own, nodes, out, room);
 }
 
-size_t scatter_room(int rank, const std::vector<std::vector<TreeNode>>& nodes, size_t bytes) {
+size_t scatter_room(Device device, int rank, const std::vector<std::vector<TreeNode>>& nodes, size_t bytes) {
   size_t theirs = 0;
   for (size_t r = 0; r < nodes.size(); ++r)
     if (r != size_t(rank)) theirs += nodes[r].size();
-  return theirs * bytes;
+  return theirs * bytes_at_once(device, bytes);
 }
 
 void ring_sum(Lane& lane, DType dtype, int64_t count, void* data) {

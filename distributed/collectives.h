@@ -22,8 +22,8 @@ void reduce_nodes(Lane& lane, const Reduction& reduction, std::span<const void* 
 /// holds what arrives: scatter_room bytes.
 void scatter_nodes(Lane& lane, const Reduction& reduction, std::span<const void* const> own,
                    const std::vector<std::vector<TreeNode>>& nodes, void* out, void* room);
-/// `bytes` for each node of another rank.
-size_t scatter_room(int rank, const std::vector<std::vector<TreeNode>>& nodes, size_t bytes);
+/// For each node of another rank `bytes`, those of a part; in host memory 4 MiB at most, as parts arrive in such pieces.
+size_t scatter_room(Device device, int rank, const std::vector<std::vector<TreeNode>>& nodes, size_t bytes);
 
 /// `data`, `count` elements, becomes the sum over ranks: each part goes around a ring of ranks, which add theirs one after
 /// another, and around it again (Patarasuk and Yuan 2009). Part p is added from rank p on. Sends 2 (n-1)/n of the elements.

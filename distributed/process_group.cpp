@@ -152,7 +152,7 @@ Work ProcessGroup::reduce_scatter(const Tensor& out, const Tensor& in, ReduceOp 
   const RankNodes nodes = one_leaf_per_rank(size());
   return calls_->submit_and_keep(
       make_call("reduce_scatter", std::string(name_of(op)), in, label), out, {in},
-      collectives::scatter_room(rank(), nodes, bytes_of(out)), [=](Lane& lane, void* room) {
+      collectives::scatter_room(out.device(), rank(), nodes, bytes_of(out)), [=](Lane& lane, void* room) {
         const void* own = data_of(in);
         collectives::scatter_nodes(lane, {in.dtype(), op, in.numel()}, {&own, 1}, nodes, data_of(out), room);
       });
@@ -185,7 +185,7 @@ Work ProcessGroup::scatter_nodes(const Tensor& out, const TensorList& nodes, int
   for (const Tensor& node : nodes) check_apart("scatter_nodes", out, node, rank());
   return calls_->submit_and_keep(
       make_call("scatter_nodes", detail::join("of ", leaves), nodes.front(), label), out, nodes,
-      collectives::scatter_room(rank(), all, bytes_of(out)), [=](Lane& lane, void* room) {
+      collectives::scatter_room(out.device(), rank(), all, bytes_of(out)), [=](Lane& lane, void* room) {
         collectives::scatter_nodes(lane, {out.dtype(), ReduceOp::sum, numel}, sources_of(nodes), all,
                                    data_of(out), room);
       });

@@ -212,7 +212,7 @@ class Trainer {
 
   // On all ranks. False if a signal ended it.
   bool validate(bool whole) {
-    return with_averages([&] {
+    return with_averages(Phase::evaluation, [&] {
       validation_ = in_phase(Phase::evaluation, [&] {
         return recorded("evaluation", [&] { return task_.validation_loss(whole); });
       });
@@ -228,7 +228,7 @@ class Trainer {
   bool sample() {
     if (!samples_) return true;
     if (writes()) progress_.break_line();
-    return with_averages([&] {
+    return with_averages(Phase::sampling, [&] {
       if (!writes()) return;
       std::string text = in_phase(Phase::sampling, [&] {
         return recorded("sample",
@@ -241,9 +241,9 @@ class Trainer {
 
   // On all ranks: runs `look`, which may run the model as it likes, with averages where there are any, off the clock; false if a signal
   // ended it.
-  bool with_averages(const std::function<void()>& look) {
+  bool with_averages(Phase phase, const std::function<void()>& look) {
     progress_.pause();
-    const distributed::EvaluatedWeights weights(parallel_, task_.ema);
+    const auto weights = in_phase(phase, [&] { return distributed::EvaluatedWeights(parallel_, task_.ema); });
     bool done = true;
     try {
       look();

@@ -1,5 +1,7 @@
 #include "reprise/apps/common/imagined_rank.h"
 
+#include "reprise/distributed/sharded/evaluated_weights.h"
+#include "reprise/nn/eval_scope.h"
 #include "reprise/nn/memory/memory_timeline.h"
 
 namespace reprise::apps {
@@ -25,6 +27,22 @@ nn::StepMemory ImaginedRank::measure(int64_t smallest, int64_t micro_batches, De
     nn::MeasuredStep step{rows, size_t(int64_t(memory_.stats().held) + beside), {}};
     memory_.start_recording();
     update(rows, micro_batches);
+    step.events = memory_.stop_recording();
+    return step;
+  });
+}
+
+nn::StepMemory ImaginedRank::measure_evaluation(int64_t smallest, const optim::Ema* ema, Device device,
+                                                int64_t beside) {
+  begin(smallest, parallel_.group().size());  // what a step leaves is there
+  return nn::measure_small_steps(device, smallest, [&](int64_t rows) {
+    nn::MeasuredStep step{rows, size_t(int64_t(memory_.stats().held) + beside), {}};
+    memory_.start_recording();
+    {
+      const distributed::EvaluatedWeights weights(parallel_, ema);
+      const nn::EvalScope evaluation(parallel_.model());
+      loss_(rows);
+    }
     step.events = memory_.stop_recording();
     return step;
   });

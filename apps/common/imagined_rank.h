@@ -9,6 +9,7 @@
 #include "reprise/distributed/data_parallel/data_parallel.h"
 #include "reprise/distributed/sharded/sharded.h"
 #include "reprise/nn/memory/step_memory.h"
+#include "reprise/nn/optim/ema.h"
 #include "reprise/nn/optim/optimizer.h"
 
 namespace reprise::apps {
@@ -33,6 +34,8 @@ class ImaginedRank {
   /// The same for any rows, from small steps of `smallest` rows and multiples of them, in blocks of `device`, on which `beside` bytes are held
   /// beside what the CPU's allocator holds.
   nn::StepMemory measure(int64_t smallest, int64_t micro_batches, Device device, int64_t beside);
+  /// Likewise of a batch that the ranks evaluate between two steps, by the averages where `ema` is not null.
+  nn::StepMemory measure_evaluation(int64_t smallest, const optim::Ema* ema, Device device, int64_t beside);
 
  private:
   void begin(int64_t rows, int64_t micro_batches);

@@ -8,12 +8,11 @@
 namespace reprise::apps {
 namespace {
 
-// `batch` and `smallest` are of one rank, `--batch` of `ranks` of them.
-std::string evaluation_advice(nn::Module& model, int64_t batch, Device device, int64_t smallest,
-                              const std::function<Tensor(int64_t rows)>& loss, const std::string& unchanged,
-                              int64_t ranks) {
+// `batch` and `smallest` are of one rank, `--batch` of `ranks` of them. `measure`: what a batch takes.
+std::string evaluation_advice(const std::function<nn::StepMemory()>& measure, int64_t batch, Device device,
+                              int64_t smallest, const std::string& unchanged, int64_t ranks) {
   try {
-    const nn::StepMemory memory = nn::measure_evaluation(model, device, loss, smallest);
+    const nn::StepMemory memory = measure();
     const int64_t fits = memory.largest(nn::room_in(nn::memory_for_tensors(device))) / smallest * smallest;
     if (fits >= batch) return unchanged + "; which --batch would have fitted is not known";
     if (fits > 0) return unchanged + reprise::detail::join("; --batch ", fits * ranks, " would fit");
@@ -43,6 +42,11 @@ std::vector<MeasuredStrategy> measure_strategies(const TrainingOptions& o, const
   return measure_strategies(t, device, o.recompute, sums);
 }
 
+nn::StepMemory measure_evaluation(const TrainingOptions& o, const TrainedModel& t, Device device) {
+  if (shares_steps(o, t)) return SharedMemory(o, t, device).measure_evaluation();
+  return nn::measure_evaluation(t.model, device, t.loss, t.smallest);
+}
+
 std::string what_fits(const std::vector<MeasuredStrategy>& measured, const std::string& own, int64_t batch,
                       int64_t smallest, size_t limit, int64_t ranks) {
   return nn::in_words(nn::fitting_steps(measured, own, batch, smallest, limit),
@@ -62,35 +66,34 @@ std::string step_advice(const AdviceCase& asked, const TrainedModel& t) {
 int64_t ranks_of_batch(const TrainingOptions& o) { return o.is_cut ? rank_count() : 1; }
 
 AdviceCase advice_case(const TrainingOptions& o, Device device, const distributed::ProcessGroup& group) {
-  return {.recompute = o.recompute,
-          .batch = o.batch,
-          .device = device,
-          .ranks = ranks_of_batch(o),
-          .cannot_evaluate = o.zero == 3 && rank_count() > 1
-                                 ? ", as ranks share the weights that evaluation is measured with (--zero 3)"
-                                 : "",
-          .measure = [o, device](const TrainedModel& t) { return measure_strategies(o, t, device); },
-          .windows_to_come =
-              [o, device, &group](size_t gradients) {
-                const size_t all = window_bytes(o, gradients, device, group.size());
-                // Those that are there are in what is measured.
-                return all - std::min(all, group.window_bytes());
-              }};
+  return {
+      .recompute = o.recompute,
+      .batch = o.batch,
+      .device = device,
+      .ranks = ranks_of_batch(o),
+      .measure = [o, device](const TrainedModel& t) { return measure_strategies(o, t, device); },
+      .measure_evaluation = [o, device](const TrainedModel& t) { return measure_evaluation(o, t, device); },
+      .windows_to_come =
+          [o, device, &group](size_t gradients) {
+            const size_t all = window_bytes(o, gradients, device, group.size());
+            // Those that are there are in what is measured.
+            return all - std::min(all, group.window_bytes());
+          }};
 }
 
 void fail_with_advice(const train::OutOfMemoryIn& refused, const AdviceCase& asked,
                       const std::function<TrainedModel()>& trained) {
   if (refused.phase() != train::Phase::step && refused.phase() != train::Phase::evaluation)
     fail(refused.what());
-  const bool in_evaluation = refused.phase() == train::Phase::evaluation;
-  if (in_evaluation && !asked.cannot_evaluate.empty())
-    fail(refused.what(), unknown_fit, asked.cannot_evaluate);
   const TrainedModel t = trained();
   t.model.zero_grad();
-  if (in_evaluation)
-    fail(refused.what(), evaluation_advice(t.model, asked.batch, asked.device, t.smallest, t.loss,
-                                           "; evaluation takes as much with any --recompute", asked.ranks));
-  fail(refused.what(), step_advice(asked, t));
+  if (refused.phase() == train::Phase::step) fail(refused.what(), step_advice(asked, t));
+  const auto measure = [&] {
+    return asked.measure_evaluation ? asked.measure_evaluation(t)
+                                    : nn::measure_evaluation(t.model, asked.device, t.loss, t.smallest);
+  };
+  fail(refused.what(), evaluation_advice(measure, asked.batch, asked.device, t.smallest,
+                                         "; evaluation takes as much with any --recompute", asked.ranks));
 }
 
 int with_memory_advice_before_steps(const std::function<int()>& work) {
@@ -105,7 +108,8 @@ int with_memory_advice_before_steps(const std::function<int()>& work) {
 
 void fail_in_evaluation(const train::OutOfMemoryIn& refused, nn::Module& model, int64_t batch, Device device,
                         const std::function<Tensor(int64_t rows)>& loss) {
-  fail(refused.what(), evaluation_advice(model, batch, device, 1, loss, "", 1));
+  const auto measure = [&] { return nn::measure_evaluation(model, device, loss); };
+  fail(refused.what(), evaluation_advice(measure, batch, device, 1, "", 1));
 }
 
 }  // namespace reprise::apps

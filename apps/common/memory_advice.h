@@ -18,9 +18,11 @@ using nn::MeasuredStrategy;
 /// nn::measure_strategies of what a program trains. `sums`: see StepMemoryOptions.
 std::vector<MeasuredStrategy> measure_strategies(const TrainedModel& trained, Device device,
                                                  const std::string& own, int64_t sums);
-/// The same for the steps of a run. Where ranks share weights or gradients, an imagined rank is measured (shared_memory.h).
+/// The same for the steps of a run. On several ranks an imagined one is measured, where `shares_steps` says so (shared_memory.h).
 std::vector<MeasuredStrategy> measure_strategies(const TrainingOptions& options, const TrainedModel& trained,
                                                  Device device);
+/// What a batch that the run evaluates takes, likewise.
+nn::StepMemory measure_evaluation(const TrainingOptions& options, const TrainedModel& trained, Device device);
 
 /// "; --recompute selective, full would fit; so would --batch 24": nn::in_words in the words of options. `ranks`: that share the rows
 /// of a --batch.
@@ -34,10 +36,11 @@ struct AdviceCase {
   std::string recompute = "none";  ///< the run's
   int64_t batch = 1;
   Device device{};
-  int64_t ranks = 1;              ///< see ranks_of_batch
-  std::string cannot_evaluate{};  ///< why evaluation cannot be measured now; empty: it can
+  int64_t ranks = 1;  ///< see ranks_of_batch
   /// Measures the steps of the run, as advice_case has it; empty: they are played here, without sums beside a step's gradients.
   std::function<std::vector<MeasuredStrategy>(const TrainedModel& trained)> measure{};
+  /// Measures a batch that the run evaluates; empty: it is played here.
+  std::function<nn::StepMemory(const TrainedModel& trained)> measure_evaluation{};
   /// Bytes that windows of so many bytes of gradients will take yet; empty: none.
   std::function<size_t(size_t gradients)> windows_to_come{};
 };

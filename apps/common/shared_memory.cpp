@@ -69,7 +69,8 @@ struct SharedMemory::Imagined {
 };
 
 bool shares_steps(const TrainingOptions& o, const TrainedModel& trained) {
-  return o.zero >= 2 && trained.parallel && trained.parallel->group().size() > 1;
+  if (!trained.parallel || trained.parallel->group().size() == 1) return false;
+  return o.zero >= 2 || trained.parallel->group().device().is_cpu();
 }
 
 SharedMemory::SharedMemory(const TrainingOptions& o, const TrainedModel& trained, Device device)
@@ -88,6 +89,11 @@ nn::StepMemory SharedMemory::measure(const RecomputeStrategy& strategy, int64_t 
 nn::StepMemory SharedMemory::measure_sums(const RecomputeStrategy& strategy, int64_t sums) {
   invariant(sums <= 1, "measure_sums: ", sums, " sets of gradients");
   return measure(strategy, (sums + 1) * trained_.parallel->group().size());
+}
+
+nn::StepMemory SharedMemory::measure_evaluation() {
+  return imagined_->rank.measure_evaluation(trained_.smallest, imagined_->training.trained.ema, device_,
+                                            imagined_->beside);
 }
 
 int64_t SharedMemory::micro_batches() const {

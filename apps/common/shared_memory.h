@@ -1,5 +1,5 @@
-// What a training step takes on a rank that shares weights or gradients with others (--zero 2 and 3). A real step of one rank cannot
-// be played alone there, so the same model is trained by an imagined rank.
+// What training takes on one of several ranks. A real step cannot be played there by one rank alone: it sends gradients in buckets, and may
+// share gradients and weights. So the same model is trained by an imagined rank.
 #pragma once
 
 #include <array>
@@ -16,7 +16,8 @@ struct ImaginedTraining {
   TrainedModel trained;
 };
 
-/// Whether the ranks of the run share what a step of one of them alone would have whole.
+/// Whether an imagined rank says what the run takes: on several ranks, but for GPUs at stages 0 and 1. Their gradients lie in NCCL's windows
+/// (window_bytes) and a rank has all else whole, so that it plays a step itself, with the scratch memory of its GPU's kernels.
 bool shares_steps(const TrainingOptions& options, const TrainedModel& trained);
 
 /// What steps of this rank take; no other rank takes part. While it lives this thread computes nothing (NoCompute). The imagined model is
@@ -35,6 +36,8 @@ class SharedMemory {
   nn::StepMemory measure_sums(const RecomputeStrategy& strategy, int64_t sums);
   /// As apps::measure_strategies, of steps of the options' micro-batches; with --batch auto of two per rank.
   std::vector<MeasuredStrategy> measure_strategies(const std::string& own);
+  /// Of a batch that the run evaluates, by its averages where it has any.
+  nn::StepMemory measure_evaluation();
   /// The most bytes of each category in a step of the fewest rows and of such micro-batches.
   std::array<size_t, memory_category_count> most();
 

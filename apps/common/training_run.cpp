@@ -258,7 +258,7 @@ void plan_for_budget(const TrainingOptions& o, const TrainedModel& t, distribute
          o.batch, ", which does not fit; give a smaller one");
   }
   const bool shares = shares_steps(o, t);
-  if (shares) leave_gradients_out(chain);
+  if (shares && o.zero >= 2) leave_gradients_out(chain);
   const auto shared_peak = [&](const recompute::Plan& plan) {
     return SharedMemory(o, t, group.device()).measure(by_plan(plan), o.trainer.accumulate).peak(o.batch);
   };

@@ -74,6 +74,7 @@ struct TrainedModel {
   int64_t smallest = 1;                           ///< rows that it takes
   nn::RecomputeSetting* blocks = nullptr;         ///< that `set_recompute` sets, and the planner plans
   distributed::DataParallel* parallel = nullptr;  ///< of the optimizer; null: nothing is shared
+  const optim::Ema* ema = nullptr;                ///< by which the model is evaluated; null: by its weights
   /// The same again, on the CPU, for the ranks of an imagined group, which outlives it: as training begins, with the optimizer's state
   /// there (shared_memory.h).
   std::function<ImaginedTraining(distributed::ProcessGroup& group)> imagine{};

@@ -150,6 +150,7 @@ struct Training {
             .loss = loss_of,
             .blocks = &model.blocks(),
             .parallel = &parallel,
+            .ema = ema.get(),
             .imagine = imagine};
   }
 

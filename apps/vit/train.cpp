@@ -182,6 +182,7 @@ struct Training {
             .smallest = mixes ? 2 : model.least_rows(),
             .blocks = &model.blocks(),
             .parallel = &parallel,
+            .ema = ema.get(),
             .imagine = imagine};
   }
 

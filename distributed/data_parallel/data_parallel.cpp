@@ -5,7 +5,6 @@
 #include "reprise/autograd/grad_mode.h"
 #include "reprise/autograd/meta.h"
 #include "reprise/autograd/ops.h"
-#include "reprise/distributed/data_parallel/flat.h"
 #include "reprise/distributed/data_parallel/scattered_weights.h"
 #include "reprise/distributed/data_parallel/statistics.h"
 #include "reprise/distributed/same_on_all.h"
@@ -177,6 +176,7 @@ void DataParallel::drop_gradients() {
     parameter.sums.take();
     parameter.own_gradient = {};
   }
+  packing_.clear();
   sending_.clear();
 }
 
@@ -193,6 +193,9 @@ void DataParallel::mark_ready(size_t i) {
   if (!is_last_ || group_.size() == 1) return;
   if (arrival_) arrival_->push_back(i);
   if (is_awaited(i)) --not_ready_[parameter.bucket];
+  // Beside sums of earlier micro-batches, or two buckets on their way, a flat tensor would only come earlier.
+  const bool has_sums = range_.end - range_.begin > 1 || own_passes_ > 0;
+  if (is_awaited(i) && !has_sums && !scatters_) packing_of(parameter.bucket).put(i, take_sums(i));
   start_full_buckets();
 }
 
@@ -220,10 +223,12 @@ void DataParallel::start_next() {
     sending_.push_back({{.index = b}, {}, /*has_arrived=*/true});
     return;
   }
-  const Tensor window = windows_ ? windows_->take(b) : Tensor();
+  PackedBucket packed = std::move(packing_of(b));
+  packing_.erase(b);
   std::string name = label(b);
-  if (windows_ && windows_->has(b) && !window.defined()) name += ", gradients of an earlier step are kept";
-  sending_.push_back(start(b, awaited, window, std::move(name)));
+  if (windows_ && windows_->has(b) && !packed.is_in_place())
+    name += ", gradients of an earlier step are kept";
+  sending_.push_back(start(b, std::move(packed), awaited, std::move(name)));
   if (windows_) windows_->sent(b, sending_.back().work);
 }
 
@@ -260,47 +265,27 @@ TensorList DataParallel::take_sums(size_t i) {
   return parameters_[i].sums.take();
 }
 
-// This rank's partial sums of a bucket, as one tensor each: of these parameters, and zeros in the places of others.
-TensorList DataParallel::take_nodes(size_t b, const std::vector<size_t>& parameters, const Tensor& into) {
-  std::vector<TensorList> sums(parameters_.size());
-  for (size_t i : parameters) sums[i] = take_sums(i);
-  TensorList flat;
-  const size_t nodes = sums[parameters.front()].size();
-  for (size_t i : buckets_[b].parameters) sums[i].resize(nodes);
-  for (size_t k = 0; k < nodes; ++k) flat.push_back(flatten_parts(b, sums, k, k == 0 ? into : Tensor()));
-  return flat;
-}
-
 Device DataParallel::device_of(size_t b) const {
   return parameters_[buckets_[b].parameters.front()].leaf.device();
 }
 
-// The parameters one after another, or the ranks' parts, padded.
-Tensor DataParallel::flatten_parts(size_t b, std::vector<TensorList>& sums, size_t k, const Tensor& into) {
-  TensorList pieces;
-  std::vector<int64_t> numel;
-  auto add = [&](Tensor piece, int64_t elements) {
-    pieces.push_back(std::move(piece));
-    numel.push_back(elements);
-  };
-  if (!scatters_)
-    for (size_t i : buckets_[b].parameters) add(std::move(sums[i][k]), parameters_[i].leaf.numel());
-  for (int rank = 0; scatters_ && rank < group_.size(); ++rank) {
-    int64_t padding = shards_.part_numel(b);
-    for (const auto& [i, range, offset] : shards_.of(b, rank)) {
-      const Tensor& sum = sums[i][k];
-      add(sum.defined() ? sum.reshape({sum.numel()}).slice(0, range.begin, range.end) : sum, range.count());
-      padding -= range.count();
-    }
-    add({}, padding);
-  }
-  return flatten(pieces, numel, buckets_[b].dtype, device_of(b), into);
+PackedBucket DataParallel::begin_packing(size_t b, const Tensor& into) const {
+  return {scatters_ ? parts_form(shards_, b) : whole_form(buckets_[b], leaves_), buckets_[b].dtype,
+          device_of(b), into};
 }
 
-DataParallel::Sending DataParallel::start(size_t b, const std::vector<size_t>& parameters,
-                                          const Tensor& window, std::string name) {
+PackedBucket& DataParallel::packing_of(size_t b) {
+  if (!packing_.contains(b)) packing_.emplace(b, begin_packing(b, windows_ ? windows_->take(b) : Tensor()));
+  return packing_.at(b);
+}
+
+// `parameters` are in it; of those that are not yet, this pass had no gradient.
+DataParallel::Sending DataParallel::start(size_t b, PackedBucket packed,
+                                          const std::vector<size_t>& parameters, std::string name) {
   NoGrad guard;
-  const TensorList nodes = take_nodes(b, parameters, window);
+  for (size_t i : parameters)
+    if (!packed.has(i)) packed.put(i, take_sums(i));
+  const TensorList nodes = packed.take();
   Sending sending{{.index = b, .label = name, .sums = nodes.front()}, {}};
   if (hook_) {
     sending.bucket.part_numel = scatters_ ? shards_.part_numel(b) : 0;
@@ -352,7 +337,7 @@ void DataParallel::take_gradients(const GradientBucket& bucket, const std::vecto
 }
 
 void DataParallel::take_late(size_t b, const std::vector<size_t>& late) {
-  Sending sending = start(b, late, {}, label(b) + ", late gradients");
+  Sending sending = start(b, begin_packing(b, {}), late, label(b) + ", late gradients");
   await(sending);
   take_gradients(sending.bucket, late);
 }

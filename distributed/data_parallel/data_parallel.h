@@ -25,6 +25,7 @@
 // step, all are awaited.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -32,6 +33,7 @@
 #include "reprise/distributed/data_parallel/bucket_hook.h"
 #include "reprise/distributed/data_parallel/bucket_windows.h"
 #include "reprise/distributed/data_parallel/buckets.h"
+#include "reprise/distributed/data_parallel/packed_bucket.h"
 #include "reprise/distributed/data_parallel/partial_sums.h"
 #include "reprise/distributed/data_parallel/shards.h"
 #include "reprise/distributed/process_group.h"
@@ -167,13 +169,13 @@ class DataParallel {
   void start_next();
   bool is_awaited(size_t parameter) const;
   std::vector<size_t> awaited_of(size_t bucket) const;
-  Sending start(size_t bucket, const std::vector<size_t>& parameters, const Tensor& window, std::string name);
+  Sending start(size_t bucket, PackedBucket packed, const std::vector<size_t>& parameters, std::string name);
   static void await(Sending& sending);
   void take_part(GradientBucket& bucket) const;
-  TensorList take_nodes(size_t bucket, const std::vector<size_t>& parameters, const Tensor& into);
   TensorList take_sums(size_t parameter);
   Device device_of(size_t bucket) const;
-  Tensor flatten_parts(size_t bucket, std::vector<TensorList>& sums, size_t node, const Tensor& into);
+  PackedBucket begin_packing(size_t bucket, const Tensor& into) const;
+  PackedBucket& packing_of(size_t bucket);
   void take_gradients(const GradientBucket& bucket, const std::vector<size_t>& parameters);
   void take_late(size_t bucket, const std::vector<size_t>& late);
   void end_step();
@@ -198,15 +200,16 @@ class DataParallel {
   // Of the step.
   int64_t micro_batches_ = 0;
   LeafRange range_;
-  int64_t next_ = 0;               // the micro-batch that comes next
-  int64_t own_passes_ = 0;         // of a loop of one's own, which have not been sent
-  bool sends_ = true;              // false in a NoSync
-  bool in_pass_ = false;           // hooks count in passes of `backward` alone
-  int64_t leaf_ = 0;               // of this pass, in the tree of partial sums
-  bool is_last_ = false;           // this pass sends
-  bool is_whole_ = true;           // false once a pass has thrown
-  std::vector<size_t> not_ready_;  // awaited parameters of each bucket
-  std::vector<Sending> sending_;   // buckets so far, in their order
+  int64_t next_ = 0;                        // the micro-batch that comes next
+  int64_t own_passes_ = 0;                  // of a loop of one's own, which have not been sent
+  bool sends_ = true;                       // false in a NoSync
+  bool in_pass_ = false;                    // hooks count in passes of `backward` alone
+  int64_t leaf_ = 0;                        // of this pass, in the tree of partial sums
+  bool is_last_ = false;                    // this pass sends
+  bool is_whole_ = true;                    // false once a pass has thrown
+  std::vector<size_t> not_ready_;           // awaited parameters of each bucket
+  std::map<size_t, PackedBucket> packing_;  // buckets whose first gradients of the last pass are there
+  std::vector<Sending> sending_;            // buckets so far, in their order
   // On several ranks, where the model has buffers: these, as they were at the step's begin, and what updates them.
   nn::NamedTensors buffers_;
   std::vector<uint64_t> versions_;

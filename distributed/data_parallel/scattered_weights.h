@@ -111,7 +111,8 @@ class ScatteredWeights : public std::enable_shared_from_this<ScatteredWeights> {
   void keep_changes(State& state);
   void drop_coming();
   SharedBucket bucket(size_t index, const State& of) const {
-    return {of.tensors.whole, buckets_[index], shards_, index, "weights of " + of.unit.block.name};
+    return {of.tensors.whole, buckets_[index], shards_, index,
+            detail::join("weights of ", of.unit.block.name, ", which all ranks run, or .blocks leaves out")};
   }
 
   ProcessGroup& group_;

@@ -249,6 +249,23 @@ TEST_P(Contract, SumNodes) {
   });
 }
 
+// Parts of 5 MiB, of which 4 are added at a time, and then what is left.
+TEST_P(Contract, SumsOfSeveralPieces) {
+  run([](ProcessGroup& group) {
+    if (group.device().is_cuda()) return std::string();  // there a part arrives whole
+    constexpr int64_t part = 650'003;
+    std::string wrong = check_all_reduce(group, DType::f64, part * group.size(), ReduceOp::sum);
+    for (bool in_place : {false, true}) wrong += check_reduce_scatter(group, DType::f64, part, in_place);
+    if (group.size() > 2) return wrong;
+    const int64_t leaves = 3 * group.size(), count = part * group.size();  // several nodes per rank
+    const TensorList nodes = nodes_of_rank<double>(group, leaves, DType::f64, count);
+    group.sum_nodes(nodes.front(), nodes, leaves).wait();
+    return wrong + difference<double>("sum_nodes", nodes.front(), [&](int64_t i) {
+             return reduced<double>(int(leaves), i, ReduceOp::sum);
+           });
+  });
+}
+
 TEST_P(Contract, ScatterNodes) {
   run([](ProcessGroup& group) {
     std::string wrong;

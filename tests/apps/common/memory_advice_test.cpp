@@ -202,6 +202,22 @@ TEST(MemoryAdvice, OfEvaluationIsTrue) {
   }
 }
 
+// As a rank's is, which has not all that it is evaluated with.
+TEST(MemoryAdvice, OfAnEvaluationThatIsMeasuredElsewhere) {
+  Trained t;
+  const Limit scope(size_t(64) << 20);  // of which 57.6 MiB are used: 14 rows
+  const AdviceCase asked{.batch = 20, .ranks = 2, .measure_evaluation = [](const TrainedModel&) {
+                           return *measured("none", 4).memory;
+                         }};
+  const std::string told = told_by([&] {
+    with_memory_advice(
+        asked, [&] { return t.described(); },
+        [] { train::in_phase(train::Phase::evaluation, [] { throw OutOfMemory("none left"); }); });
+  });
+  EXPECT_EQ(told,
+            "evaluation: none left; evaluation takes as much with any --recompute; --batch 28 would fit");
+}
+
 TEST(MemoryAdvice, SaysWhereItCannotKnow) {
   const auto in = [](train::Phase phase, const AdviceCase& asked) {
     return told_by([&] {
@@ -214,8 +230,6 @@ TEST(MemoryAdvice, SaysWhereItCannotKnow) {
             "sampling: none left; sampling takes as much with any --recompute and --batch");
   EXPECT_EQ(in(train::Phase::saving, {}),
             "saving: none left; saving takes as much with any --recompute and --batch");
-  EXPECT_EQ(in(train::Phase::evaluation, {.cannot_evaluate = ", as ranks share"}),
-            "evaluation: none left; what would have fitted is not known, as ranks share");
   const std::string before =
       told_by([] { with_memory_advice_before_steps([]() -> int { throw OutOfMemory("none left"); }); });
   EXPECT_TRUE(before.starts_with("none left; it ran out outside of the steps")) << before;

@@ -105,9 +105,10 @@ struct SharedSteps : Zero {
 TEST_F(SharedSteps, TakeWhatIsPredicted) {
   const std::vector<Arguments> cases = {{"--accumulate", "2", "--batch", "2"},
                                         {"--accumulate", "8", "--batch", "1", "--ema", "0.9"},
-                                        {"--accumulate", "4", "--batch", "2", "--precision", "bf16-pure"}};
+                                        {"--accumulate", "4", "--batch", "2", "--precision", "bf16-pure"},
+                                        {"--accumulate", "2", "--batch", "32", "--bucket-size", "2MiB"}};
   for (size_t c = 0; c < cases.size(); ++c)
-    for (const char* stage : {"2", "3"}) {
+    for (const char* stage : {"0", "1", "2", "3"}) {
       const std::string out = std::string(stage) + " of " + std::to_string(c);
       Arguments more = {"--ranks", "2", "--zero", stage, "--eval-every", "0"};
       more.insert(more.end(), cases[c].begin(), cases[c].end());
@@ -141,7 +142,7 @@ TEST_F(SharedSteps, ArePlannedForABudget) {
     return more;
   };
   testing::run(deep("one", with({})));
-  for (const char* stage : {"2", "3"}) {
+  for (const char* stage : {"0", "1", "2", "3"}) {
     const std::string none =
         testing::run(deep(std::string("none") + stage, with({"--ranks", "2", "--zero", stage})));
     const std::string step = none.substr(none.find("\nA step of 12: "));
@@ -162,6 +163,57 @@ TEST_F(SharedSteps, ArePlannedForABudget) {
   EXPECT_EQ(refused.wait(), 2);
   EXPECT_NE(refused.err().find("a budget of 5.0 MiB is below the minimum "), std::string::npos)
       << refused.err();
+}
+
+// Averages of which each rank has a part are whole while it is evaluated: a step has room, and no evaluation.
+TEST_F(SharedSteps, WhoseAveragesDoNotFitAreToldThatNoBatchHelps) {
+  const Arguments rows = {"--ranks",     "2",         "--accumulate", "2", "--batch", "8",
+                          "--precision", "bf16-pure", "--zero",       "2", "--ema",   "0.9"};
+  auto with = [&](Arguments more) {
+    more.insert(more.end(), rows.begin(), rows.end());
+    return more;
+  };
+  testing::run(deep("step", with({"--eval-every", "0"})));
+  const double limit = 1.02 * most("step", "peak_bytes");
+  Program refused(
+      deep("evaluated", with({"--eval-every", "1", "--memory-limit", std::to_string(int64_t(limit))})));
+  EXPECT_EQ(refused.wait(), 2) << refused.out();
+  EXPECT_NE(refused.err().find("evaluation: out of memory"), std::string::npos) << refused.err();
+  EXPECT_NE(refused.err().find("evaluation takes as much with any --recompute; not even --batch 1 fits"),
+            std::string::npos)
+      << refused.err();
+}
+
+// Of a run that was cut short before it was evaluated. The --batch that is named fits, and one half as large again does not.
+TEST_F(SharedSteps, WhoseEvaluationDoesNotFitAreToldWhichDoes) {
+  const std::string long_text = folder.write("long", tiny_text(130'000)), out = folder / "evaluated";
+  testing::run(
+      train_arguments(long_text, out, 2,
+                      {"--layers", "2", "--width", "128", "--context", "64", "--batch", "192", "--accumulate",
+                       "2", "--eval-every", "1", "--ranks", "2", "--zero", "3", "--stop-after", "1"}));
+  const std::string log = out + "/metrics.jsonl", whole = bytes_of_file(log);
+  auto told = [&](const Arguments& more) {
+    std::istringstream lines(whole);
+    std::ofstream cut_short(log);
+    for (std::string line; std::getline(lines, line);)
+      if (line.find("val_loss") == std::string::npos) cut_short << line << '\n';
+    cut_short.close();
+    Arguments all = {"train", "--out", out, "--resume", "--ranks", "2", "--memory-limit", "40MiB"};
+    all.insert(all.end(), more.begin(), more.end());
+    Program refused(all);
+    EXPECT_EQ(refused.wait(), 2) << refused.out();
+    return refused.err();
+  };
+  const std::string in_evaluation = "evaluation: out of memory";
+  const std::string first = told({});
+  EXPECT_NE(first.find(in_evaluation), std::string::npos) << first;
+  const auto rows = int64_t(number_after(first, "; --batch "));
+  ASSERT_GT(rows, 0) << first;
+  const std::string fits = told({"--batch", std::to_string(rows), "--change"});
+  EXPECT_EQ(fits.find(in_evaluation), std::string::npos) << fits;
+  EXPECT_NE(fits.find("training step: out of memory"), std::string::npos) << "evaluated, it trains: " << fits;
+  const std::string larger = told({"--batch", std::to_string(rows * 3 / 2), "--change"});
+  EXPECT_NE(larger.find(in_evaluation), std::string::npos) << larger;
 }
 
 TEST_F(Zero, WireOf16BitsTrainsToOtherBits) {

@@ -6,7 +6,6 @@
 
 #include "reprise/autograd/meta.h"
 #include "reprise/autograd/ops.h"
-#include "reprise/distributed/data_parallel/flat.h"
 #include "reprise/nn/batch_norm.h"
 #include "reprise/nn/linear.h"
 #include "reprise/tests/distributed/ranks.h"
@@ -82,17 +81,64 @@ TEST(PartialSums, LeaveAGradientAloneThatSomebodyKeeps) {
   EXPECT_EQ(sums.take()[0].item(), 3);
 }
 
-TEST(Flatten, PutsPartsInARowAndZerosForAbsentOnes) {
-  const Tensor a = Tensor::from<float>({1, 2, 3, 4, 5, 6}, {2, 3}), b = Tensor::from<float>({7}, {1});
-  const Tensor flat = flatten({a.transpose(0, 1), {}, b}, {6, 1, 1}, DType::f32);
-  EXPECT_TRUE(same_bits(flat, Tensor::from<float>({1, 4, 2, 5, 3, 6, 0, 7}, {8})));
-  const Tensor kept = flatten({a}, {6}, DType::f32);
-  EXPECT_NE(kept.storage(), a.storage()) << "others hold it";
-  const Tensor buffer = Tensor::from<float>({9, 9, 9, 9}, {4});
-  const Tensor put = flatten({Tensor::from<float>({1, 2}, {2})}, {2}, DType::f32, {}, buffer.slice(0, 1, 3));
-  EXPECT_EQ(put.storage(), buffer.storage());
-  EXPECT_TRUE(same_bits(buffer, Tensor::from<float>({9, 1, 2, 9}, {4})));
-  expect_error([&] { flatten({a}, {6}, DType::bf16); }, "a gradient is f32 on cpu, its bucket bf16 on cpu");
+// Of three parameters, of 2, 1 and 6 elements, in the order of backward.
+const TensorList packed_leaves{leaf(2), leaf(1), leaf(6)};
+const Bucket packed_bucket{.parameters = {2, 1, 0}, .numel = 9};
+
+TEST(PackedBucket, PutsGradientsInARowAndZerosForAbsentOnes) {
+  const Tensor a = Tensor::from<float>({1, 2, 3, 4, 5, 6}, {2, 3}), buffer = Tensor::zeros({11});
+  buffer.fill_(9);
+  PackedBucket packed(whole_form(packed_bucket, packed_leaves), DType::f32, {}, buffer.slice(0, 1, 10));
+  packed.put(0, {{}, Tensor::from<float>({8, 8}, {2})});
+  packed.put(2, {a.transpose(0, 1), {}});
+  EXPECT_TRUE(packed.has(2));
+  EXPECT_FALSE(packed.has(1));
+  EXPECT_TRUE(packed.is_in_place());
+  const TensorList nodes = packed.take();
+  ASSERT_EQ(nodes.size(), 2u);
+  EXPECT_TRUE(same_bits(buffer, Tensor::from<float>({9, 1, 4, 2, 5, 3, 6, 0, 0, 0, 9}, {11})));
+  EXPECT_TRUE(same_bits(nodes[1], Tensor::from<float>({0, 0, 0, 0, 0, 0, 0, 8, 8}, {9})));
+  EXPECT_FALSE(packed.has(2));
+  expect_error([&] { packed.put(0, {Tensor::zeros({2}, DType::bf16)}); },
+               "a gradient is bf16 on cpu, its bucket f32 on cpu");
+}
+
+TEST(PackedBucket, TakesAnOnlyGradientAsItIsWhereNothingElseHoldsIt) {
+  const Bucket bucket{.parameters = {2}, .numel = 6};
+  Tensor given = Tensor::from<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  const void* const memory = given.view().data;
+  const auto flat_of = [&](TensorList sums) {
+    PackedBucket packed(whole_form(bucket, packed_leaves), DType::f32, {});
+    packed.put(2, std::move(sums));
+    return packed.take()[0];
+  };
+  const Tensor kept = flat_of({given});
+  EXPECT_NE(kept.view().data, memory);
+  EXPECT_TRUE(same_bits(kept, given.reshape({6})));
+  TensorList alone;
+  alone.push_back(std::move(given));
+  EXPECT_EQ(flat_of(std::move(alone)).view().data, memory);
+}
+
+// Of three pieces one is rank 0's, and behind it there is padding.
+TEST(PackedBucket, HasTheRanksPartsWithZerosBehindThem) {
+  constexpr int64_t piece = 16384;
+  const Bucket bucket{.parameters = {1, 0}, .numel = 3 * piece};
+  const Shards shards({bucket}, {piece, 2 * piece}, 2);
+  const int64_t part = shards.part_numel(0);
+  ASSERT_EQ(part, 2 * piece);
+  const Tensor into = Tensor::zeros({2 * part});
+  into.fill_(9);
+  PackedBucket packed(parts_form(shards, 0), DType::f32, {}, into);
+  for (const size_t i : {0, 1}) {
+    Tensor gradient = Tensor::zeros({i == 0 ? piece : 2 * piece});
+    gradient.fill_(double(i + 1));
+    packed.put(i, {gradient});
+  }
+  packed.take();
+  const std::vector<float> values = into.to_vector<float>();
+  const std::vector<float> wanted{2, 0, 2, 1};
+  for (int64_t at = 0; at < 4 * piece; ++at) ASSERT_EQ(values[size_t(at)], wanted[size_t(at / piece)]) << at;
 }
 
 struct Net : nn::Module {
