@@ -4,7 +4,7 @@
 //                   weight[o, c, p, q] x[n, g C/G + c, i stride - padding + p dilation, j ... + q dilation]
 //
 // x (N, C, H, W), weight (O, C/G, P, Q), y (N, O, I, J); g is o's group of G. All contiguous, of one floating
-// dtype; where that has 16 bits, bias and dweight may be f32. Sums are kept in f32 (f64 for f64).
+// dtype; where that has 16 bits, x (not dx), bias and dweight may be f32. Sums are kept in f32 (f64 for f64).
 #pragma once
 
 #include "reprise/kernels/conv/windows.h"
