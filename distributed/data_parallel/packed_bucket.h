@@ -33,6 +33,7 @@ class PackedBucket {
   /// The sums of a parameter, one per node and as many for each; undefined ones are zeros. They are copied, and gone as this returns. Those
   /// of a bucket that is one parameter are its flat tensors where nothing else holds them. Error if one has another dtype or device.
   void put(size_t parameter, TensorList sums);
+  /// Whether its sums have been put.
   bool has(size_t parameter) const { return std::ranges::find(put_, parameter) != put_.end(); }
   /// Whether the first node's is what was given.
   bool is_in_place() const { return is_in_place_; }

@@ -4,15 +4,10 @@
 // the tables are broadcast, and come from a cache.
 #pragma once
 
+#include "reprise/kernels/attention/rotary_pairs.h"
 #include "reprise/kernels/kernel.h"
 
 namespace reprise::kernels {
-
-/// Which channels of D are turned together. Programs call it `reprise::RotaryPairs`.
-enum class RotaryPairs : uint8_t {
-  halves,    ///< i and i + D/2 (Llama, Hugging Face)
-  adjacent,  ///< 2 i and 2 i + 1 (Su et al. 2021; timm)
-};
 
 struct RotaryArguments {
   TensorView x;  ///< (..., D) of a floating dtype, with stride 1 in D

@@ -5,6 +5,7 @@
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
 #include "reprise/autograd/ops/result_dtype.h"
+#include "reprise/kernels/attention/rotary.h"
 
 namespace reprise {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "reprise/core/tensor.h"
-#include "reprise/kernels/attention/rotary.h"
+#include "reprise/kernels/attention/rotary_pairs.h"
 
 namespace reprise {
 
