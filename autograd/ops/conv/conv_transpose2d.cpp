@@ -2,6 +2,7 @@
 // weight.
 #include "reprise/autograd/function.h"
 #include "reprise/autograd/ops.h"
+#include "reprise/autograd/ops/conv/weight_gradient.h"
 #include "reprise/autograd/ops/gemm/linear_kernels.h"
 #include "reprise/autograd/ops/given.h"
 #include "reprise/autograd/ops/raw.h"
