@@ -30,6 +30,8 @@ __global__ void __launch_bounds__(Cut::max_block, Cut::min_blocks)
   for (int64_t row = team.first_row(); row < p.rows; row += team.row_step()) {
     const Row<T, Cut> x(team, p.logits.at(row), p.width);
     const Q* targets = p.targets.at(row);
+    // Sums with products are written out: the kernels of all types of probabilities have the same bits.
+    auto probability = [&](int64_t j) { return std::fma(p.share, to<C>(targets[j]), p.uniform); };
     const Exponentials<C> e = exponentials_of(team, x, p.width);
     const C log_sum = std::log(e.sum);
     C sums[2] = {0, 0};  // of q, and of the loss
@@ -37,9 +39,9 @@ __global__ void __launch_bounds__(Cut::max_block, Cut::min_blocks)
       const Numbers<C, Cut::N> value = x(k, j);
 #pragma unroll
       for (int i = 0; i < Cut::N; ++i) {
-        const C q = p.share * to<C>(targets[j + i]) + p.uniform;
+        const C q = probability(j + i);
         sums[0] += q;
-        sums[1] += q != C(0) ? q * (log_sum - (value.at[i] - e.max)) : C(0);
+        if (q != C(0)) sums[1] = std::fma(q, log_sum - (value.at[i] - e.max), sums[1]);
       }
     });
     team.reduce(Sum{}, sums, C(0));
@@ -51,9 +53,7 @@ __global__ void __launch_bounds__(Cut::max_block, Cut::min_blocks)
       Numbers<C, Cut::N> value = x(k, j);
 #pragma unroll
       for (int i = 0; i < Cut::N; ++i)
-        value.at[i] = (exp_below(value.at[i] - e.max) * factor -
-                       p.scale * (p.share * to<C>(targets[j + i]) + p.uniform)) *
-                      dy;
+        value.at[i] = std::fma(-p.scale, probability(j + i), exp_below(value.at[i] - e.max) * factor) * dy;
       x.store(dx, j, pack_of<T>(value));
     });
   }
