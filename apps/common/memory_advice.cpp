@@ -54,8 +54,7 @@ std::string what_fits(const std::vector<MeasuredStrategy>& measured, const std::
 }
 
 std::string step_advice(const AdviceCase& asked, const TrainedModel& t) {
-  const std::vector<MeasuredStrategy> measured =
-      asked.measure ? asked.measure(t) : measure_strategies(t, asked.device, asked.recompute, 0);
+  const std::vector<MeasuredStrategy> measured = asked.measure(t);
   const size_t memory = nn::memory_for_tensors(asked.device),
                windows = asked.windows_to_come ? asked.windows_to_come(gradient_bytes(t.optimizer)) : 0,
                limit = memory - std::min(memory, windows);
@@ -88,10 +87,7 @@ void fail_with_advice(const train::OutOfMemoryIn& refused, const AdviceCase& ask
   const TrainedModel t = trained();
   t.model.zero_grad();
   if (refused.phase() == train::Phase::step) fail(refused.what(), step_advice(asked, t));
-  const auto measure = [&] {
-    return asked.measure_evaluation ? asked.measure_evaluation(t)
-                                    : nn::measure_evaluation(t.model, asked.device, t.loss, t.smallest);
-  };
+  const auto measure = [&] { return asked.measure_evaluation(t); };
   fail(refused.what(), evaluation_advice(measure, asked.batch, asked.device, t.smallest,
                                          "; evaluation takes as much with any --recompute", asked.ranks));
 }

@@ -37,9 +37,9 @@ struct AdviceCase {
   int64_t batch = 1;
   Device device{};
   int64_t ranks = 1;  ///< see ranks_of_batch
-  /// Measures the steps of the run, as advice_case has it; empty: they are played here, without sums beside a step's gradients.
+  /// Measures the steps of the run.
   std::function<std::vector<MeasuredStrategy>(const TrainedModel& trained)> measure{};
-  /// Measures a batch that the run evaluates; empty: it is played here.
+  /// Measures a batch that the run evaluates.
   std::function<nn::StepMemory(const TrainedModel& trained)> measure_evaluation{};
   /// Bytes that windows of so many bytes of gradients will take yet; empty: none.
   std::function<size_t(size_t gradients)> windows_to_come{};

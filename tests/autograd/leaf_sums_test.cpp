@@ -1,4 +1,6 @@
 // Products that add to a weight's gradient as they are made, against a product and an addition.
+#include <functional>
+#include <memory>
 #include <thread>
 
 #include "reprise/autograd/amp/autocast.h"
@@ -28,6 +30,15 @@ Tensor numbers(const Shape& shape, uint64_t seed, DType dtype = DType::f32) {
 }
 
 enum class Precision : uint8_t { f64, f32, autocast_bf16, autocast_f16, weights_of_16_bits };
+constexpr Precision precisions[] = {Precision::f64, Precision::f32, Precision::autocast_bf16,
+                                    Precision::autocast_f16, Precision::weights_of_16_bits};
+
+std::unique_ptr<amp::Autocast> scope_of(Precision precision) {
+  if (precision == Precision::autocast_bf16)
+    return std::make_unique<amp::Autocast>(test_device(), DType::bf16);
+  if (precision == Precision::autocast_f16) return std::make_unique<amp::Autocast>(test_device(), DType::f16);
+  return nullptr;
+}
 
 // x -> linear -> mlp, of sizes that no tile divides; and the weights in order.
 struct Net {
@@ -52,67 +63,55 @@ struct Net {
   }
   Tensor loss(uint64_t micro_batch) const {
     const Tensor x = numbers({400, in}, 10 + micro_batch, dtype);
-    std::optional<amp::Autocast> scope;
-    if (precision == Precision::autocast_bf16) scope.emplace(test_device(), DType::bf16);
-    if (precision == Precision::autocast_f16) scope.emplace(test_device(), DType::f16);
+    const auto scope = scope_of(precision);
     const Tensor y = forward(x);
     return sum(y.to(DType::f32) * numbers(y.shape(), 20 + micro_batch));
   }
 };
 
-TEST(LeafSums, HaveTheBitsOfAProductAndAnAddition) {
-  for (Precision precision : {Precision::f64, Precision::f32, Precision::autocast_bf16,
-                              Precision::autocast_f16, Precision::weights_of_16_bits}) {
-    const Net net(precision);
-    TensorList want;
-    for (uint64_t micro_batch = 0; micro_batch < 3; ++micro_batch) {
-      net.loss(micro_batch).backward();
-      const TensorList alone = autograd::grad({net.loss(micro_batch)}, net.weights);
-      for (size_t i = 0; i < alone.size(); ++i) {
-        if (micro_batch == 0)
-          want.push_back(alone[i].clone());
-        else
-          want[i] = want[i] + alone[i];
-        EXPECT_TRUE(same_bits(net.weights[i].grad(), want[i])) << int(precision) << ", weight " << i;
-      }
+// Over three micro-batches each gradient has the bits of those alone, added up; those of the first `in_place` weights stay where they are.
+void expect_sums(const TensorList& weights, size_t in_place, Precision precision,
+                 const std::function<Tensor(uint64_t micro_batch)>& loss) {
+  TensorList want(weights.size());
+  std::vector<const void*> places(weights.size());
+  for (uint64_t micro_batch = 0; micro_batch < 3; ++micro_batch) {
+    const TensorList alone = autograd::grad({loss(micro_batch)}, weights);
+    loss(micro_batch).backward();
+    for (size_t i = 0; i < weights.size(); ++i) {
+      want[i] = micro_batch > 0 ? want[i] + alone[i] : alone[i].clone();
+      const Tensor sum = weights[i].grad();
+      EXPECT_TRUE(same_bits(sum, want[i])) << int(precision) << ", weight " << i << " of " << micro_batch;
+      EXPECT_TRUE(micro_batch == 0 || i >= in_place || sum.view().data == places[i]);
+      places[i] = sum.view().data;
     }
   }
 }
 
+TEST(LeafSums, HaveTheBitsOfAProductAndAnAddition) {
+  for (Precision precision : precisions) {
+    const Net net(precision);
+    expect_sums(net.weights, 0, precision, [&](uint64_t micro_batch) { return net.loss(micro_batch); });
+  }
+}
+
 TEST(LeafSums, OfPatchesHaveTheBitsOfAProductAndAnAddition) {
-  for (Precision precision : {Precision::f64, Precision::f32, Precision::autocast_bf16,
-                              Precision::autocast_f16, Precision::weights_of_16_bits}) {
+  for (Precision precision : precisions) {
     const DType dtype = Net(precision).dtype;
     const Tensor weight = numbers({33, 3, 5, 4}, 1, dtype).set_requires_grad(),
                  bias = numbers({33}, 2, dtype).set_requires_grad();
     if (precision == Precision::weights_of_16_bits) weight.set_grad_dtype(DType::f32);
-    auto loss = [&](uint64_t micro_batch) {
+    expect_sums({weight, bias}, 1, precision, [&](uint64_t micro_batch) {
       const Tensor images = numbers({7, 3, 20, 24}, 10 + micro_batch, dtype);
-      std::optional<amp::Autocast> scope;
-      if (precision == Precision::autocast_bf16) scope.emplace(test_device(), DType::bf16);
-      if (precision == Precision::autocast_f16) scope.emplace(test_device(), DType::f16);
+      const auto scope = scope_of(precision);
       const Tensor y = patch_embed(images, weight, bias);
       return sum(y.to(DType::f32) * numbers(y.shape(), 20 + micro_batch));
-    };
-    Tensor want, want_bias;
-    const void* place = nullptr;
-    for (uint64_t micro_batch = 0; micro_batch < 3; ++micro_batch) {
-      const TensorList alone = autograd::grad({loss(micro_batch)}, {weight, bias});
-      loss(micro_batch).backward();
-      want = want.defined() ? want + alone[0] : alone[0].clone();
-      want_bias = want_bias.defined() ? want_bias + alone[1] : alone[1].clone();
-      EXPECT_TRUE(same_bits(weight.grad(), want)) << int(precision) << ", micro-batch " << micro_batch;
-      EXPECT_TRUE(same_bits(bias.grad(), want_bias)) << int(precision) << ", micro-batch " << micro_batch;
-      EXPECT_TRUE(micro_batch == 0 || weight.grad().view().data == place);
-      place = weight.grad().view().data;
-    }
+    });
   }
 }
 
 // Forward and back: with strides, groups, and windows of one pixel.
 TEST(LeafSums, OfConvolutionsHaveTheBitsOfAProductAndAnAddition) {
-  for (Precision precision : {Precision::f64, Precision::f32, Precision::autocast_bf16,
-                              Precision::autocast_f16, Precision::weights_of_16_bits}) {
+  for (Precision precision : precisions) {
     const DType dtype = Net(precision).dtype;
     TensorList weights = {numbers({8, 3, 3, 3}, 1, dtype), numbers({6, 4, 1, 1}, 2, dtype),
                           numbers({6, 5, 2, 3}, 3, dtype)};
@@ -120,28 +119,13 @@ TEST(LeafSums, OfConvolutionsHaveTheBitsOfAProductAndAnAddition) {
       weight.set_requires_grad();
       if (precision == Precision::weights_of_16_bits) weight.set_grad_dtype(DType::f32);
     }
-    auto loss = [&](uint64_t micro_batch) {
+    expect_sums(weights, weights.size(), precision, [&](uint64_t micro_batch) {
       const Tensor images = numbers({7, 3, 9, 10}, 10 + micro_batch, dtype);
-      std::optional<amp::Autocast> scope;
-      if (precision == Precision::autocast_bf16) scope.emplace(test_device(), DType::bf16);
-      if (precision == Precision::autocast_f16) scope.emplace(test_device(), DType::f16);
+      const auto scope = scope_of(precision);
       const Tensor down = conv2d(images, weights[0], {}, {.stride = {1, 2}, .padding = 1});
       const Tensor y = conv_transpose2d(conv2d(down, weights[1], {}, {.groups = 2}), weights[2], {}, {});
       return sum(y.to(DType::f32) * numbers(y.shape(), 20 + micro_batch));
-    };
-    TensorList want(weights.size());
-    std::vector<const void*> places(weights.size());
-    for (uint64_t micro_batch = 0; micro_batch < 3; ++micro_batch) {
-      const TensorList alone = autograd::grad({loss(micro_batch)}, weights);
-      loss(micro_batch).backward();
-      for (size_t i = 0; i < weights.size(); ++i) {
-        want[i] = micro_batch > 0 ? want[i] + alone[i] : alone[i].clone();
-        const Tensor sum = weights[i].grad();
-        EXPECT_TRUE(same_bits(sum, want[i])) << int(precision) << ", weight " << i << " of " << micro_batch;
-        EXPECT_TRUE(micro_batch == 0 || sum.view().data == places[i]);
-        places[i] = sum.view().data;
-      }
-    }
+    });
   }
 }
 

@@ -83,6 +83,17 @@ struct Trained {
   }
 };
 
+// Of a run without ranks, which plays its own steps.
+AdviceCase played(AdviceCase asked) {
+  asked.measure = [own = asked.recompute](const TrainedModel& t) {
+    return measure_strategies(t, Device::cpu(), own, 0);
+  };
+  asked.measure_evaluation = [](const TrainedModel& t) {
+    return nn::measure_evaluation(t.model, Device::cpu(), t.loss, t.smallest);
+  };
+  return asked;
+}
+
 std::string told_by(const std::function<void()>& work) {
   try {
     work();
@@ -103,7 +114,7 @@ TEST(MemoryAdvice, OfAStepIsTrue) {
   const Limit scope(limit);
   const auto fails = [&] {
     with_memory_advice(
-        {.recompute = "none", .batch = 16}, [&] { return t.described(); },
+        played({.recompute = "none", .batch = 16}), [&] { return t.described(); },
         [&] { train::in_phase(train::Phase::step, [&] { t.step("none", 16); }); });
   };
   const std::string told = told_by(fails);
@@ -128,7 +139,7 @@ TEST(MemoryAdvice, OfAStepCountsWindowsThatAreYetToCome) {
   const Limit scope(limit);
   const auto advice = [&](AdviceCase asked) {
     asked.recompute = "none", asked.batch = 64;
-    return step_advice(asked, t.described());
+    return step_advice(played(asked), t.described());
   };
   const std::string told = advice({.windows_to_come = [](size_t gradients) { return 4 * gradients; }});
   const int64_t rows = number_after(told, "--batch "), without = number_after(advice({}), "--batch ");
@@ -157,7 +168,7 @@ TEST(MemoryAdvice, OfAStepThatNothingMakesFit) {
   const Limit scope(memory().stats().held + 1000);
   const std::string told = told_by([&] {
     with_memory_advice(
-        {.recompute = "none", .batch = 4}, [&] { return t.described(); },
+        played({.recompute = "none", .batch = 4}), [&] { return t.described(); },
         [&] { train::in_phase(train::Phase::step, [&] { t.step("none", 4); }); });
   });
   EXPECT_NE(told.find("predicted to take too much (none), too much (selective), too much (full)"),
@@ -195,7 +206,7 @@ TEST(MemoryAdvice, OfEvaluationIsTrue) {
   for (const int64_t ranks : {1, 3}) {
     const std::string in_training = told_by([&] {
       with_memory_advice(
-          {.batch = 80, .ranks = ranks}, [&] { return t.described(); },
+          played({.batch = 80, .ranks = ranks}), [&] { return t.described(); },
           [&] { train::in_phase(train::Phase::evaluation, [&] { evaluate(80); }); });
     });
     EXPECT_EQ(number_after(in_training, "; --batch "), rows * ranks) << in_training;

@@ -140,10 +140,14 @@ TEST(Conv2d, MatchesLoops) {
   expect_forward(cases()[1], DType::f32, false, tolerance_of(DType::f32));
 }
 
-TEST(Conv2d, TakesF32ParametersBeside16BitImages) {
+std::vector<Ways> ways_of_device() {
   std::vector<Ways> all = {kernels_of_device};
   if (reprise::testing::test_device().type == DeviceType::cpu) all.push_back(by_unfolded_windows);
-  for (const Ways& ways : all)
+  return all;
+}
+
+TEST(Conv2d, TakesF32ParametersBeside16BitImages) {
+  for (const Ways& ways : ways_of_device())
     for (DType dtype : {DType::bf16, DType::f16})
       for (const Case& k : cases()) {
         SCOPED_TRACE(::testing::Message() << k.x << " by " << k.weight << " " << dtype);
@@ -157,9 +161,7 @@ TEST(Conv2d, TakesF32ParametersBeside16BitImages) {
 
 // Images of f32 beside 16 bits: rounded as they are copied, the bits of images that were rounded before.
 TEST(Conv2d, RoundsImagesOfF32AsItCopiesThem) {
-  std::vector<Ways> all = {kernels_of_device};
-  if (reprise::testing::test_device().type == DeviceType::cpu) all.push_back(by_unfolded_windows);
-  for (const Ways& ways : all)
+  for (const Ways& ways : ways_of_device())
     for (DType dtype : {DType::bf16, DType::f16})
       for (const Case& k : cases()) {
         SCOPED_TRACE(::testing::Message() << k.x << " by " << k.weight << " " << dtype);

@@ -1,29 +1,12 @@
 // A ResNet under autocast casts nothing of an image's size: its first convolution reads images in f32, all else follows its 16 bits. The mean
 // over pixels is rounded by a cast.
-#include <string_view>
-
-#include "reprise/autograd/amp/autocast.h"
-#include "reprise/autograd/op_observer.h"
-#include "reprise/autograd/ops.h"
 #include "reprise/nn/models/resnet.h"
-#include "reprise/tests/support/compare.h"
-#include "reprise/tests/support/test_device.h"
+#include "reprise/tests/nn/autocast/casts.h"
 
 namespace reprise {
 namespace {
 
 using testing::test_device;
-
-class CountImageCasts final : public autograd::OpObserver {
- public:
-  int casts = 0, operations = 0;
-
- private:
-  void op_ran(const char* op_name, const TensorList& inputs, const TensorList&) override {
-    ++operations;
-    casts += std::string_view(op_name) == "cast" && inputs[0].rank() == 4;
-  }
-};
 
 TEST(ResNetAutocast, CastsNoImages) {
   const Tensor images = rand({2, 3, 32, 32}, DType::f32, test_device());
@@ -37,15 +20,8 @@ TEST(ResNetAutocast, CastsNoImages) {
                           .stem = stem,
                           .recompute = parse_strategy(strategy)},
                          test_device());
-        CountImageCasts count;
-        Tensor loss;
-        {
-          amp::Autocast scope(test_device(), dtype);
-          loss = cross_entropy(model(images), labels);
-        }
-        (loss * 65536.0).backward();
-        EXPECT_EQ(count.casts, 0) << dtype << ", " << strategy;
-        EXPECT_GT(count.operations, 10);
+        testing::expect_no_cast([&] { return cross_entropy(model(images), labels); }, dtype, strategy,
+                                /*least_rank=*/4);
       }
 }
 
