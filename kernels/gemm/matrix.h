@@ -141,101 +141,105 @@ class MatrixMultiply {
   }
 
   void run_block(Workspace& space, const Block& block, int64_t rounds) {
-    const int64_t tiles_m = ceil_div(block.m, blocks_.tile_m), tiles_n = ceil_div(block.n, blocks_.tile_n);
     const int64_t panels = std::max<int64_t>(1, ceil_div(block.k, blocks_.k_panel));
     const int64_t round = block.k0 / blocks_.k_round;
     // Threads begin with tasks far apart: along the longer side, so that they pack what is theirs, and wait for each other
     // in the smaller operand alone.
     const bool by_rows = blocks_.by_rows;
-    const int64_t strips = by_rows ? tiles_m : tiles_n, across = by_rows ? tiles_n : tiles_m;
-    const bool whole_strips = across == 1 || strips >= Blocks::strips_per_thread * num_threads();
-    Side all_a = side(whole_strips && by_rows ? nullptr : &space.a, blocks_.tile_m, blocks_.rows);
-    Side all_b = side(whole_strips && !by_rows ? nullptr : &space.b, blocks_.tile_n, blocks_.columns);
-    auto start = [&](Side& side, int64_t first, int64_t tiles) {
+    const Strips tiles_m(block.m, blocks_.rows, blocks_.tile_m / blocks_.rows);
+    const Strips tiles_n(block.n, blocks_.columns, blocks_.tile_n / blocks_.columns);
+    const Strips& crossing = by_rows ? tiles_n : tiles_m;
+    const bool in_strips = blocks_.in_strips || crossing.count() == 1;
+    const Strips along = blocks_.in_strips ? blocks_.template strips<Unit>(block.m, block.n)
+                         : by_rows         ? tiles_m
+                                           : tiles_n;
+    Side all_a = side(in_strips && by_rows ? nullptr : &space.a, blocks_.tile_m, blocks_.rows);
+    Side all_b = side(in_strips && !by_rows ? nullptr : &space.b, blocks_.tile_n, blocks_.columns);
+    auto start = [&](Side& side, int64_t first, const Strips& tiles) {
       if (!side.shared) return;
       // What the block before had packed of the same rows or columns is there.
-      side.shared->start(first * rounds + round, tiles * panels * side.panels);
-      side.memory = side.shared->memory.template ensure<Packed>(tiles * panels * side.size);
+      side.shared->start(first * rounds + round, tiles.count() * panels * side.panels);
+      side.memory = side.shared->memory.template ensure<Packed>(tiles.count() * panels * side.size);
     };
     start(all_a, block.m0, tiles_m);
     start(all_b, block.n0, tiles_n);
     // With room for one vector more, which may be read past a tile's last sums.
     const int64_t tile_size = blocks_.tile_m * blocks_.tile_n + 16;
     // With several rounds along the sum, the sums of those before wait here.
-    C* waiting = rounds > 1 ? space.sums.ensure<C>(tiles_m * tiles_n * tile_size) : nullptr;
+    C* waiting = rounds > 1 ? space.sums.ensure<C>(along.count() * crossing.count() * tile_size) : nullptr;
     auto task = [&](int64_t number) {
       [[maybe_unused]] typename Unit::Session session;
       Side a = all_a, b = all_b;
       for (Side* own : {&a, &b})
         if (!own->shared) own->memory = workspace().own.template ensure<Packed>(panels * own->size);
-      const int64_t first = whole_strips ? number * across : number;
-      for (int64_t at = first; at < (whole_strips ? first + across : first + 1); ++at) {
-        const int64_t i = by_rows ? at / across : at % across, j = by_rows ? at % across : at / across;
-        multiply_tile(block, i, j, a, b, at > first, waiting ? waiting + at * tile_size : nullptr);
+      const int64_t tiles = in_strips ? crossing.count() : 1;
+      for (int64_t at = number * tiles; at < (number + 1) * tiles; ++at) {
+        const int64_t i = at / crossing.count(), j = at % crossing.count();
+        const Strips::Strip strip = along[i], other = crossing[j];
+        if (strip.count == 0) return;
+        const Tile tile = by_rows ? Tile{i, strip, j, other} : Tile{j, other, i, strip};
+        multiply_tile(block, tile, a, b, in_strips && j > 0, waiting ? waiting + at * tile_size : nullptr);
       }
     };
-    parallel_tasks(whole_strips ? strips : strips * across, task);
+    parallel_tasks(along.count() * (in_strips ? 1 : crossing.count()), task);
   }
 
+  /// A part of a block, of whole panels, and which of those that share packed pieces its rows and columns are.
+  struct Tile {
+    int64_t i;
+    Strips::Strip rows;
+    int64_t j;
+    Strips::Strip columns;
+  };
+
   /// All panels of K in the block for one tile. `again`: the strip's own operand is packed already.
-  void multiply_tile(const Block& block, int64_t i, int64_t j, const Side& side_a, const Side& side_b,
-                     bool again, C* waiting) const {
+  void multiply_tile(const Block& block, const Tile& tile, const Side& side_a, const Side& side_b, bool again,
+                     C* waiting) const {
     const int64_t panels = std::max<int64_t>(1, ceil_div(block.k, blocks_.k_panel));
     C* sums = workspace().tile_sums.template ensure<C>(blocks_.tile_m * blocks_.tile_n + 16);
     for (int64_t panel = 0; panel < panels; ++panel) {
-      auto packed = [&](const Side& side, int64_t tile, const PackRange& range, int64_t width,
+      const int64_t at = panel * blocks_.k_panel, k0 = block.k0 + at,
+                    k = std::min(blocks_.k_panel, block.k - at);
+      const PackRange rows{block.m0 + tile.rows.first, tile.rows.count, k0, k};
+      const PackRange columns{block.n0 + tile.columns.first, tile.columns.count, k0, k};
+      auto packed = [&](const Side& side, int64_t number, const PackRange& range, int64_t width,
                         const auto& pack) {
-        const int64_t piece = side.shared ? tile * panels + panel : panel;
+        const int64_t piece = side.shared ? number * panels + panel : panel;
         Packed* to = side.memory + piece * side.size;
         if (side.shared)
           side.shared->ensure(piece * side.panels, ceil_div(range.rows, width), [&](int64_t p) {
-            pack(panel_of(range, width, p), to + p * Unit::panel_size(width, range.k));
+            pack(panel_of(range, width, p), to + p * Unit::panel_size(width, k));
           });
         else if (!again)
           pack(range, to);
         return to;
       };
-      const Packed* a = packed(side_a, i, rows_of(block, i, panel), blocks_.rows,
-                               [&](const PackRange& rows, Packed* to) { unit_.pack_a(a_, rows, to); });
-      const Packed* b = packed(side_b, j, columns_of(block, j, panel), blocks_.columns,
-                               [&](const PackRange& columns, Packed* to) { unit_.pack_b(b_, columns, to); });
-      multiply(block, i, j, panel, a, b, sums, waiting);
+      const Packed* a = packed(side_a, tile.i, rows, blocks_.rows,
+                               [&](const PackRange& part, Packed* to) { unit_.pack_a(a_, part, to); });
+      const Packed* b = packed(side_b, tile.j, columns, blocks_.columns,
+                               [&](const PackRange& part, Packed* to) { unit_.pack_b(b_, part, to); });
+      multiply(block, rows, columns, a, b, sums, waiting);
     }
   }
 
-  int64_t depth(const Block& block, int64_t panel) const {
-    return std::min(blocks_.k_panel, block.k - panel * blocks_.k_panel);
-  }
-
-  /// What a tile needs of A and of B, one panel of K deep, and the p-th panel of that.
-  PackRange rows_of(const Block& block, int64_t tile, int64_t panel) const {
-    const int64_t row = tile * blocks_.tile_m;
-    return {block.m0 + row, std::min(blocks_.tile_m, block.m - row), block.k0 + panel * blocks_.k_panel,
-            depth(block, panel)};
-  }
-  PackRange columns_of(const Block& block, int64_t tile, int64_t panel) const {
-    const int64_t column = tile * blocks_.tile_n;
-    return {block.n0 + column, std::min(blocks_.tile_n, block.n - column), block.k0 + panel * blocks_.k_panel,
-            depth(block, panel)};
-  }
   static PackRange panel_of(const PackRange& range, int64_t width, int64_t p) {
     return {range.row + p * width, std::min(width, range.rows - p * width), range.k0, range.k};
   }
 
-  /// One panel of K for one tile: strips as wide as a panel of B; A's panels stay in the second-level cache.
-  void multiply(const Block& block, int64_t i, int64_t j, int64_t panel, const Packed* a, const Packed* b,
-                C* sums, C* waiting) const {
-    const PackRange rows = rows_of(block, i, panel), columns = columns_of(block, j, panel);
+  /// One panel of K for one tile: as wide as a panel of B at a time; A's panels stay in the second-level cache.
+  void multiply(const Block& block, const PackRange& rows, const PackRange& columns, const Packed* a,
+                const Packed* b, C* sums, C* waiting) const {
     const int64_t k = rows.k, width = blocks_.columns, strip_size = blocks_.tile_m * width;
-    const bool last_of_round = panel * blocks_.k_panel + k == block.k, last = rows.k0 + k == k_;
-    const bool single = panel == 0 && last_of_round;
+    const bool first = rows.k0 == block.k0, last_of_round = rows.k0 + k == block.k0 + block.k,
+               last = rows.k0 + k == k_;
+    const bool single = first && last_of_round;
     for (int64_t strip = 0; strip * width < columns.rows; ++strip) {
       C* strip_sums = sums + (single ? 0 : strip * strip_size);
       const PackRange strip_columns = panel_of(columns, width, strip);
       const NextOutput next =
           last ? out_.next(rows.row, strip_columns.row, strip_columns.rows) : NextOutput();
       unit_.multiply(a_, b_, rows, strip_columns, a, b + strip * Unit::panel_size(width, k), strip_sums,
-                     panel > 0, next);
+                     !first, next);
       if (last_of_round && waiting)
         add_rounds(waiting + strip * strip_size, strip_sums, rows.rows * width, block.k0 > 0);
       if (last) write(waiting ? waiting + strip * strip_size : strip_sums, rows, strip_columns);
