@@ -108,6 +108,13 @@ Choice choice() {
 
 Isa isa() { return choice().isa; }
 
+// Beyond what a core's caches keep until it is read. On AMD's a step of GPT takes .95 to .97 of the time then
+// (docs/benchmarks.md); on Intel's it was not measured.
+bool is_best_past_caches(int64_t bytes) {
+  static const bool is_faster = __builtin_cpu_is("amd");
+  return is_faster && bytes >= 4 << 20;
+}
+
 Tiles tiles() { return choice().tiles; }
 
 Bf16Pairs bf16_pairs() { return choice().pairs; }

@@ -57,6 +57,24 @@ template <class V, class T>
   detail::write(reinterpret_cast<detail::Unaligned<V>*>(to), value);
 }
 
+/// `store` past the caches, of vectors of at least 32 bytes to a multiple of their size: what is overwritten is not read
+/// before. Other threads see it after `finish_past_caches`.
+template <class T, class V>
+[[gnu::always_inline]] inline void store_past_caches(T* to, V value) {
+  if constexpr (sizeof(V) >= 32)
+    if (reinterpret_cast<uintptr_t>(to) % sizeof(V) == 0)
+      return detail::write_past_caches(reinterpret_cast<detail::Unaligned<V>*>(to), value);
+  store(to, value);
+}
+inline void finish_past_caches() {
+#ifdef __x86_64__
+  __builtin_ia32_sfence();
+#endif
+}
+
+/// Whether an output of so many bytes is best written so.
+bool is_best_past_caches(int64_t bytes);
+
 /// The sum of the lanes, as a fixed tree: halves are added until one is left.
 template <int W, class T>
 [[gnu::always_inline]] inline T sum_lanes(Vector<T, W> v) {

@@ -76,15 +76,17 @@ template <class C, int L, class T>
   return load<Vector<C, L>>(lanes);
 }
 
-/// Stores the lanes that the row has room for.
+/// Stores the lanes that the row has room for; whole vectors past the caches, if so asked.
 template <class C, int L, class T>
-[[gnu::always_inline]] inline void store_row(T* to, Vector<C, L> value, int64_t count) {
+[[gnu::always_inline]] inline void store_row(T* to, Vector<C, L> value, int64_t count,
+                                             bool past_caches = false) {
+  auto store_whole = [&](auto v) { past_caches ? store_past_caches(to, v) : store(to, v); };
   if constexpr (std::is_same_v<C, T>)
-    if (count >= L) return store(to, value);
+    if (count >= L) return store_whole(value);
   if constexpr (std::is_same_v<T, BFloat16> && std::is_same_v<C, float>)
-    if (count >= L) return store(to, rounded_to_bf16<L>(value));
+    if (count >= L) return store_whole(rounded_to_bf16<L>(value));
   if constexpr (std::is_same_v<T, Float16> && std::is_same_v<C, float>)
-    if (count >= L) return store(to, rounded_to_f16<L>(value));
+    if (count >= L) return store_whole(rounded_to_f16<L>(value));
   C lanes[size_t(L)];
   store(lanes, value);
   if (count >= L) {

@@ -41,9 +41,10 @@ class Stored {
     return simd::load_row<C, L>(plain() + i, left);
   }
   template <int L>
-  [[gnu::always_inline]] void store(int64_t i, simd::Vector<C, L> value, int64_t left) const {
-    if (wide()) return simd::store_row<C, L>(static_cast<C*>(data_) + i, value, left);
-    simd::store_row<C, L>(plain() + i, value, left);
+  [[gnu::always_inline]] void store(int64_t i, simd::Vector<C, L> value, int64_t left,
+                                    bool past_caches = false) const {
+    if (wide()) return simd::store_row<C, L>(static_cast<C*>(data_) + i, value, left, past_caches);
+    simd::store_row<C, L>(plain() + i, value, left, past_caches);
   }
 
  private:

@@ -32,13 +32,17 @@ struct Output {
   Rows<T> dactivation{};
   Activation activation = Activation::none;
   bool accumulate = false;
+  bool past_caches = false;  ///< how C and `pre_activation` are written
 
   /// Rows from (row, column) on, `columns` wide.
   NextOutput next(int64_t row, int64_t column, int64_t columns) const {
     NextOutput next;
-    for (const Rows<T>& rows : {c, pre_activation, dactivation ? dactivation : residual})
+    auto add = [&](const Rows<T>& rows) {
       if (rows)
         next.add((rows.numbers + rows.at(row, column)).data(), rows.numbers.size(), columns, rows.stride);
+    };
+    if (!past_caches) add(c), add(pre_activation);
+    add(dactivation ? dactivation : residual);
     return next;
   }
   bool plain() const {
@@ -55,8 +59,9 @@ template <int L, class T>
 }
 template <int L, class T>
 [[gnu::always_inline]] inline void store_to(const Rows<T>& rows, int64_t row, int64_t column,
-                                            simd::Vector<Accumulator<T>, L> value, int64_t left) {
-  rows.numbers.template store<L>(rows.at(row, column), value, left);
+                                            simd::Vector<Accumulator<T>, L> value, int64_t left,
+                                            bool past_caches) {
+  rows.numbers.template store<L>(rows.at(row, column), value, left, past_caches);
 }
 
 /// The sums v on their way to (row, column) of C, in a row that has `left` columns left.
@@ -69,7 +74,7 @@ template <int L, class T, class V>
                     [&]<Activation known>() { v = CpuFormulas::Activate<known>{}.gradient(v, pre); });
   } else {
     if (out.bias) v += out.bias.template load<L>(column, left);
-    if (out.pre_activation) store_to<L>(out.pre_activation, row, column, v, left);
+    if (out.pre_activation) store_to<L>(out.pre_activation, row, column, v, left, out.past_caches);
     with_activation(out.activation, [&]<Activation known>() { v = CpuFormulas::Activate<known>{}(v); });
     if (out.scale) v *= out.scale.template load<L>(column, left);
     if (out.row_scale) v *= out.row_scale[row / out.sample_rows];
@@ -91,7 +96,7 @@ template <int L, class T>
     for (int64_t j = 0; j < columns; j += L) {
       V v = simd::load<V>(sums + i * stride + j);
       if (!plain) v = finish_sums<L>(out, v, row, column + j, columns - j);
-      store_to<L>(out.c, row, column + j, v, columns - j);
+      store_to<L>(out.c, row, column + j, v, columns - j, out.past_caches);
     }
 }
 

@@ -52,6 +52,7 @@ void multiply_matrix(const Operands& x, const Epilogue& epilogue, int64_t index,
   const int64_t m = x.c.size(-2), n = x.c.size(-1), k = x.a.size(-1);
   if (gemm_backend() == GemmBackend::blas && multiply_by_blas(a, b, out, m, n, k)) return;
   if (FewRows::suits(a, b, m, n, k)) return FewRows::multiply(a, b, out, m, n, k);
+  out.past_caches = !out.accumulate && simd::is_best_past_caches(m * n * out.c.numbers.size());
   multiply_matrices<T>(a, b, out, m, n, k, precision);
 }
 

@@ -180,6 +180,7 @@ class MatrixMultiply {
         const Tile tile = by_rows ? Tile{i, strip, j, other} : Tile{j, other, i, strip};
         multiply_tile(block, tile, a, b, in_strips && j > 0, waiting ? waiting + at * tile_size : nullptr);
       }
+      simd::finish_past_caches();
     };
     parallel_tasks(along.count() * (in_strips ? 1 : crossing.count()), task);
   }
