@@ -25,16 +25,19 @@ class Strips {
         panels_(ceil_div(length, width)),
         sections_(threads),
         thick_(thick),
-        thinnest_(thinnest) {
-    for (int64_t left = longest(); left > 0; left -= next(left)) ++per_section_;
+        thinnest_(thinnest),
+        full_(std::max<int64_t>(0, longest() - thick + 1) / thick),
+        per_section_(full_) {
+    for (int64_t left = longest() - full_ * thick; left > 0; left -= next(left)) ++per_section_;
   }
 
   int64_t count() const { return sections_ * per_section_; }
 
   Strip operator[](int64_t number) const {
     const int64_t section = number / per_section_, end = (section + 1) * panels_ / sections_;
-    int64_t panel = section * panels_ / sections_, left = longest();
-    for (int64_t i = number % per_section_; i > 0; --i) {
+    const int64_t before = number % per_section_, full = std::min(before, full_);
+    int64_t panel = section * panels_ / sections_ + full * thick_, left = longest() - full * thick_;
+    for (int64_t i = full; i < before; ++i) {
       panel += next(left);
       left -= next(left);
     }
@@ -47,7 +50,9 @@ class Strips {
   /// Panels of the next strip of a section of which so many are left.
   int64_t next(int64_t left) const { return std::min(thick_, std::max(thinnest_, ceil_div(left, 2))); }
 
-  int64_t length_, width_, panels_, sections_, thick_, thinnest_, per_section_ = 0;
+  int64_t length_, width_, panels_, sections_, thick_, thinnest_;
+  int64_t full_;  ///< strips of `thick_` panels in a section
+  int64_t per_section_;
 };
 
 }  // namespace reprise::kernels::gemm_detail
