@@ -1,5 +1,6 @@
 // A save of ranks where memory lacks once, on any of them: it has failed for all, or the rank that it lacks on ends by that.
 // labels: slow, concurrency
+// slow in tsan: a whole save without each of its allocations, for many minutes
 #include "reprise/train/saver.h"
 
 #include <gtest/gtest.h>
