@@ -307,11 +307,8 @@ TEST(Gemm, HandlesEmptySizes) {
 TEST(Gemm, IsExactAcrossThreadCounts) {
   int threads = num_threads();
   // the last four in strips of rows or columns on few threads, and in tiles on more
-  const int64_t sizes[][3] = {{100, 70, 50},
-                              {257, 300, one_round + 1},
-                              {33, 1025, 130},
-                              {1100, 290, 300},
-                              {300, 20, one_round + 20}};
+  const int64_t sizes[][3] = {
+      {100, 70, 50}, {257, 300, one_round + 1}, {33, 1025, 130}, {1100, 290, 300}, {300, 20, one_round + 20}};
   for (auto [m, n, k] : sizes) {
     Random<float> a({m, k}, 1), b({k, n}, 2), one({m, n}), other({m, n});
     set_num_threads(1);
