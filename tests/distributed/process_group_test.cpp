@@ -2,10 +2,14 @@
 #include "reprise/distributed/process_group.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <barrier>
+#include <filesystem>
+#include <fstream>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "reprise/autograd/grad_mode.h"
@@ -93,10 +97,34 @@ TEST(DistributedErrors, SayWhenTheRankAtFaultWasLastHeard) {
                "  calls: r/flight/rank-1.jsonl");
 }
 
+/// Between ranks, be they threads or processes: a file. A rank may come back from a call after all others; one that leaves
+/// before that is an error of that call there.
+class Signal {
+ public:
+  explicit Signal(const std::string& name)
+      : file_(::testing::TempDir() + name + "." + std::to_string(getpid())) {}
+  ~Signal() { std::filesystem::remove(file_); }
+  Signal(const Signal&) = delete;
+
+  void give() const { std::ofstream{file_}; }
+  void wait() const {
+    for (int tries = 0; tries < 2000 && !exists(file_); ++tries) std::this_thread::sleep_for(5ms);
+  }
+
+ private:
+  std::filesystem::path file_;
+};
+
 TEST_P(Group, LeavingWhileOthersWaitIsAnErrorThere) {
-  const auto wrong = run_ranks(GetParam(), 3, [](ProcessGroup& group) -> std::string {
+  const Signal first("first"), third("third");
+  const auto wrong = run_ranks(GetParam(), 3, [&](ProcessGroup& group) -> std::string {
     group.all_reduce(ones({3})).wait();
-    if (group.rank() == 1) return "well";
+    if (group.rank() == 1) {
+      first.wait();
+      third.wait();
+      return "well";
+    }
+    (group.rank() == 0 ? first : third).give();
     group.all_reduce(ones({3})).wait();
     return "no error";
   });
@@ -107,11 +135,18 @@ TEST_P(Group, LeavingWhileOthersWaitIsAnErrorThere) {
 
 // A loop that ends early on one rank. What is told names both steps, also on a rank that makes no call meanwhile.
 TEST_P(Group, LeavingEarlyIsToldWithBothSteps) {
-  const auto wrong = run_ranks(GetParam(), 4, [](ProcessGroup& group) -> std::string {
+  const Signal idle("idle");
+  const auto wrong = run_ranks(GetParam(), 4, [&](ProcessGroup& group) -> std::string {
     for (int step = 0; step < 3; ++step) {
       group.set_step(step);
-      if (step == 2 && group.rank() == 1) return "well";  // its last call was in the step before
-      if (step == 2 && group.rank() == 3) break;
+      if (step == 2 && group.rank() == 1) {  // its last call was in the step before
+        idle.wait();
+        return "well";
+      }
+      if (step == 2 && group.rank() == 3) {
+        idle.give();
+        break;
+      }
       group.all_reduce(ones({3})).wait();
     }
     for (int tries = 0; tries < 2000 && !group.failure(); ++tries) std::this_thread::sleep_for(5ms);
