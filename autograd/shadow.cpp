@@ -7,6 +7,7 @@
 #include "reprise/autograd/op_observer.h"
 #include "reprise/autograd/shadow_update.h"
 #include "reprise/core/cuda/runtime.h"
+#include "reprise/core/no_compute.h"
 #include "reprise/kernels/elementwise/copy.h"
 
 namespace reprise::autograd {
@@ -15,7 +16,7 @@ namespace {
 bool is_current(const Shadow& shadow, const Tensor& weight, DType dtype) {
   return shadow.value.dtype() == dtype && shadow.stream == current_stream(weight.device()).handle() &&
          shadow.storage == weight.storage()->id() && shadow.version == weight.version() &&
-         shadow.value.shape() == weight.shape();
+         shadow.value.shape() == weight.shape() && (shadow.has_values || NoCompute::is_on());
 }
 
 Tensor rounded(const Tensor& weight, DType dtype) {
@@ -69,8 +70,9 @@ Tensor shadow_of(const Tensor& weight, DType dtype, amp::Shadows kept) {
     if (is_current(shadow, weight, dtype)) return shadow.value;
   if (kept == amp::Shadows::none) return rounded(weight, dtype);
   std::erase_if(shadows, [&](const Shadow& old) { return !is_current(old, weight, old.value.dtype()); });
+  const bool has_values = !NoCompute::is_on() || weight.device().is_cuda();
   shadows.push_back({rounded(weight, dtype), weight.storage()->id(), weight.version(),
-                     current_stream(weight.device()).handle()});
+                     current_stream(weight.device()).handle(), has_values});
   if (kept == amp::Shadows::forward)
     amp::when_autocast_ends([weak = std::weak_ptr(meta)] {
       auto alive = weak.lock();

@@ -29,6 +29,7 @@ struct Shadow {
   Tensor value;
   uint64_t storage = 0, version = 0;  ///< of the weight's data that it was made of
   void* stream = nullptr;             ///< that made it: on another one it may not be there yet
+  bool has_values = true;             ///< false: made within a NoCompute, of use there alone
 };
 
 }  // namespace reprise::autograd

@@ -28,6 +28,7 @@
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/groups.h"
 #include "reprise/tests/nn/small_models.h"
+#include "reprise/tests/support/compare.h"
 #include "reprise/tests/support/errors.h"
 
 namespace reprise::nn {
@@ -262,6 +263,30 @@ TEST(NoCompute, BlocksBeginAtZeroAgain) {
     EXPECT_EQ(again.view().data, first);
     EXPECT_EQ(again.data<float>()[2], 0);
   }
+}
+
+// Autocast keeps 16-bit values with the weights that they are of: those made within have no values.
+TEST(NoCompute, AModelThatWasMeasuredUnderAutocastTrainsAsEver) {
+  auto losses = [](bool measured_before) {
+    manual_seed(3);
+    Gpt model({.vocab_size = 211, .context = 32, .layers = 2, .heads = 4, .width = 64});
+    optim::AdamW optimizer(model.parameters(), {.lr = 1e-2});
+    const amp::Autocast scope(Device::cpu(), DType::bf16);
+    if (measured_before) {
+      const NoCompute no_compute;
+      gpt_loss(model).backward();
+      optimizer.zero_grad();
+    }
+    TensorList all;
+    for (int step = 0; step < 2; ++step) {
+      all.push_back(gpt_loss(model));
+      all.back().backward();
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+    return all;
+  };
+  EXPECT_TRUE(testing::same_bits(losses(true), losses(false)));
 }
 
 TEST(NoCompute, AnomalyModeFindsNothing) {
