@@ -4,6 +4,7 @@
 // slow in asan
 #include <gtest/gtest.h>
 
+#include "reprise/autograd/amp/autocast.h"
 #include "reprise/nn/models/gpt.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/tests/autograd/recompute/support.h"
@@ -89,6 +90,20 @@ TEST(GptPlanner, PredictsTheAllocatorsPeakOfAStep) {
       EXPECT_NEAR(predicted / measured, 1, 0.01)
           << to_string(plan) << ": " << predicted << ", " << measured << " at " << micro_batches;
     }
+  }
+}
+
+// Where nothing has run yet there are no 16-bit values of the weights, and the plan counts them all the same.
+TEST(GptPlanner, CountsShadowsBeforeTheFirstStepUnderAutocast) {
+  for (auto gradients : {GradientMemory::fresh, GradientMemory::held}) {
+    Training training;
+    training.optimizer.allocate_state();
+    const amp::Autocast scope(test_device(), DType::bf16);
+    const recompute::Chain chain = training.model.h.profile(training.tokens, {.gradients = gradients});
+    const Plan none = recompute::plan_none(chain.size());
+    const auto predicted = double(simulate(none, chain).peak_bytes);
+    const auto measured = double(training.measured_peak(gradients == GradientMemory::fresh ? 1 : 2));
+    EXPECT_NEAR(predicted / measured, 1, 0.01) << predicted << ", " << measured;
   }
 }
 

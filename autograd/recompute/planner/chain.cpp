@@ -36,7 +36,7 @@ namespace {
 class Simulation {
  public:
   explicit Simulation(const Chain& chain)
-      : chain_(chain), held_(chain.base_bytes + chain.held_gradient_bytes()), peak_(held_) {}
+      : chain_(chain), held_(chain.base_bytes + chain.held_bytes()), peak_(held_) {}
 
   PlanCost run(const Plan& plan) {
     forward_stage(chain_.before);
@@ -124,9 +124,9 @@ class Simulation {
 };
 
 void check_stage(const Stage& s, const std::string& what) {
-  for (int64_t bytes :
-       {s.saved_bytes, s.boundary_bytes, s.workspace_forward_bytes, s.workspace_unsaved_bytes,
-        s.workspace_backward_bytes, s.gradient_bytes, s.held_gradient_bytes, s.early_stop_bytes})
+  for (int64_t bytes : {s.saved_bytes, s.boundary_bytes, s.workspace_forward_bytes, s.workspace_unsaved_bytes,
+                        s.workspace_backward_bytes, s.gradient_bytes, s.held_gradient_bytes, s.kept_bytes,
+                        s.early_stop_bytes})
     check(bytes >= 0, "recompute: ", what, " of the chain has a negative number of bytes: ", bytes);
   for (double seconds : {s.forward_seconds, s.backward_seconds})
     check(std::isfinite(seconds) && seconds >= 0, "recompute: ", what, " of the chain takes ", seconds,
@@ -140,9 +140,10 @@ void check_stage(const Stage& s, const std::string& what) {
 
 }  // namespace
 
-int64_t Chain::held_gradient_bytes() const {
-  int64_t bytes = before.held_gradient_bytes + after.held_gradient_bytes;
-  for (const Stage& s : stages) bytes += s.held_gradient_bytes;
+int64_t Chain::held_bytes() const {
+  auto of = [](const Stage& s) { return s.held_gradient_bytes + s.kept_bytes; };
+  int64_t bytes = of(before) + of(after);
+  for (const Stage& s : stages) bytes += of(s);
   return bytes;
 }
 

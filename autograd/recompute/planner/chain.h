@@ -18,6 +18,7 @@ struct Stage {
   int64_t workspace_backward_bytes = 0;  ///< its peak beyond input, saved_bytes and the output's gradient
   int64_t gradient_bytes = 0;            ///< what its backward leaves behind: gradients of parameters
   int64_t held_gradient_bytes = 0;       ///< gradients of parameters that are there all the time
+  int64_t kept_bytes = 0;                ///< what its first run makes and keeps: 16-bit values of weights
   int64_t skip_to =
       0;  ///< the stage behind the next one that reads its output too, so that it waits; 0: there is none
   // As the last stage of a replay, which ends with the last tensor that is needed:
@@ -40,7 +41,7 @@ struct Chain {
   /// What is there of the outputs of the stages [begin, end) when they are done: the last one's, and those that wait for
   /// a stage from `end` on.
   int64_t given_bytes(int64_t begin, int64_t end) const;
-  int64_t held_gradient_bytes() const;  ///< of all stages
+  int64_t held_bytes() const;  ///< held all the time by all stages: `held_gradient_bytes` and `kept_bytes`
 };
 
 /// What one training step costs: forward and backward.

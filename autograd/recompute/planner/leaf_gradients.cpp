@@ -20,7 +20,9 @@ void LeafGradients::op_ran(const char* op_name, const TensorList& inputs, const 
     const Allocator& memory = allocator(x.device());
     size_t before = memory.stats().held;
     x.set_grad(Tensor::zeros(x.shape(), x.grad_dtype(), x.device()));
-    if (!aside.gradient.defined()) added_bytes_ += int64_t(memory.stats().held - before);
+    const int64_t bytes = int64_t(memory.stats().held - before);
+    zero_bytes_ += bytes;
+    if (!aside.gradient.defined()) added_bytes_ += bytes;
   }
 }
 

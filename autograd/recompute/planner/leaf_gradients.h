@@ -19,8 +19,8 @@ class LeafGradients final : public autograd::OpObserver {
   void op_ran(const char* op_name, const TensorList& inputs, const TensorList& outputs) override;
   /// Drops what backward has made, so that the next one finds what the first one found.
   void reset();
-  /// Of the zeros whose leaves had no gradient.
-  int64_t added_bytes() const { return added_bytes_; }
+  int64_t zero_bytes() const { return zero_bytes_; }    ///< of all zeros
+  int64_t added_bytes() const { return added_bytes_; }  ///< of those whose leaves had no gradient
 
  private:
   struct Aside {
@@ -30,7 +30,7 @@ class LeafGradients final : public autograd::OpObserver {
   };
 
   bool as_zeros_;
-  int64_t added_bytes_ = 0;
+  int64_t zero_bytes_ = 0, added_bytes_ = 0;
   std::unordered_map<const autograd::AutogradMeta*, Aside> aside_;
 };
 

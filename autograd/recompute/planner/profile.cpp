@@ -21,7 +21,7 @@ double median(std::vector<double> seconds) {
 struct Measured {
   int64_t forward_peak = 0, retained = 0;  // retained: by graph and caller, output included
   int64_t first_run_peak = 0, replay_peak = 0, backward_peak = 0;
-  int64_t boundary = 0, gradients = 0, held_gradients = 0;
+  int64_t boundary = 0, gradients = 0, held_gradients = 0, kept = 0;
   int64_t kept_result = 0;  // of the boundary, by the graph alone
   int64_t skip_gradient =
       0;  // what is held with the gradient of a skip: that may be a part of a larger tensor
@@ -41,6 +41,7 @@ struct Measured {
             .workspace_backward_bytes = beyond(backward_peak, saved + boundary),
             .gradient_bytes = std::max<int64_t>(0, gradients),
             .held_gradient_bytes = held_gradients,
+            .kept_bytes = kept,
             .early_stop_seconds = replays ? std::max(0.0, seconds - median(replay_seconds)) : 0,
             .early_stop_bytes = replays ? std::max<int64_t>(0, forward_peak - replay_peak) : 0};
   }
@@ -68,7 +69,9 @@ class Profiler {
   Measured measured(const LayerFunction& layer, Tensor& x) {
     Measured m;
     int64_t known = leaves_.added_bytes();
+    const int64_t before = held_without_zeros();
     output_of(layer, x);  // finds the leaves, and makes what is made once
+    m.kept = held_without_zeros() - before;
     int64_t base = held();
     Tensor y = output_of(layer, x);
     m.boundary = held() - base;
@@ -84,8 +87,12 @@ class Profiler {
   void around(const auto& step, const Tensor& x, Chain& chain) {
     Measured before, after;
     int64_t known = leaves_.added_bytes();
-    play_around(step, x, before, after);
+    leaves_.reset();
+    const int64_t without = held_without_zeros();
+    play_around(step, x, before, after);  // makes what is made once
+    leaves_.reset();
     before = after = {};
+    after.kept = held_without_zeros() - without;
     before.boundary = chain.before.boundary_bytes;
     for (int i = 0; i < options_.repeats; ++i) play_around(step, x, before, after);
     after.held_gradients = leaves_.added_bytes() - known;
@@ -107,6 +114,7 @@ class Profiler {
   }
 
   int64_t held() const { return int64_t(memory_.stats().held); }
+  int64_t held_without_zeros() const { return held() - leaves_.zero_bytes(); }
   int64_t peak() const { return int64_t(memory_.stats().peak_held); }
   double now() const {
     synchronize(device_);

@@ -78,7 +78,7 @@ void thin(Front& front) {
 class Rotor {
  public:
   explicit Rotor(const Chain& chain) : chain_(chain), n_(chain.size()), fronts_(size_t((n_ + 1) * (n_ + 1))) {
-    gradients_.assign(size_t(n_ + 2), chain.held_gradient_bytes());
+    gradients_.assign(size_t(n_ + 2), chain.held_bytes());
     for (int64_t i = n_; i >= 0; --i)
       gradients_[size_t(i)] = gradients_[size_t(i + 1)] + stage(i).gradient_bytes;
     for (int64_t length = 0; length <= n_; ++length)

@@ -19,6 +19,7 @@ inline recompute::Stage random_stage(std::mt19937& random) {
           .workspace_backward_bytes = below(60),
           .gradient_bytes = has_parameters ? below(20) : 0,
           .held_gradient_bytes = has_parameters ? below(20) : 0,
+          .kept_bytes = has_parameters ? below(10) : 0,
           .early_stop_seconds = double(stops_early ? below(5) : 0),
           .early_stop_bytes = stops_early ? below(20) : 0};
 }
