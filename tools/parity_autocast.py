@@ -41,7 +41,9 @@ exp log sqrt rsqrt square reciprocal abs sin cos tanh sigmoid erf relu gelu silu
 reshape transpose permute slice select expand unsqueeze squeeze clone gather matmul linear layer_norm rms_norm batch_norm
 group_norm softmax log_softmax embedding conv2d conv_transpose2d max_pool2d avg_pool2d interpolate pad dropout attention
 cross_entropy bce_with_logits smooth_l1 einsum expm1 log1p softplus nll_loss kl_div l1_loss huber_loss mse_loss logsumexp prod
-cumsum index_put stddev vector_norm cosine_similarity""".split() + ["number / x", "pad by reflection"]
+cumsum index_put stddev vector_norm cosine_similarity remainder fmod floor ceil round trunc sign leaky_relu elu masked_fill tril
+triu outer index_add scatter index_copy index_select take_along_dim sort topk flip roll repeat repeat_interleave diagonal flatten
+movedim masked_select norm slice_scatter argmin logical_and isnan""".split() + ["number / x", "pad by reflection"]
 
 
 def lists_of_the_header():
@@ -51,6 +53,8 @@ def lists_of_the_header():
         for op in re.findall(r"_\((\w+)[,)]", body):
             if name in LISTS:
                 found.setdefault(op, LISTS[name])
+    if "fp32_append_dtype" in header.read_text():  # a list of its own, of norms in two signatures
+        found.setdefault("norm", "f32")
     return found
 
 
@@ -72,6 +76,10 @@ def calls():
         "bce_with_logits": F.binary_cross_entropy_with_logits, "smooth_l1": F.smooth_l1_loss,
         "einsum": lambda a, b: torch.einsum("ij,jk->ik", a, b), "kl_div": lambda a, b: F.kl_div(a, b, reduction="batchmean"),
         "l1_loss": F.l1_loss, "huber_loss": F.huber_loss, "mse_loss": F.mse_loss,
+        "remainder": torch.remainder, "fmod": torch.fmod, "outer": lambda a, b: torch.outer(a[0], b[0]),
+        "index_add": lambda a, b: a.index_add(0, zeros[0], b), "scatter": lambda a, b: a.scatter(0, zeros, b),
+        "index_copy": lambda a, b: a.index_copy(0, torch.arange(4), b), "logical_and": torch.logical_and,
+        "slice_scatter": lambda a, b: a.slice_scatter(b[:2], 0, 0, 2),
         "index_put": lambda a, b: a.index_put((zeros[0],), b), "cosine_similarity": lambda a, b: F.cosine_similarity(a, b, 1),
     }
     one = {
@@ -88,10 +96,16 @@ def calls():
         "pad by reflection": lambda a: F.pad(image(a), (1, 1, 1, 1), mode="reflect"), "dropout": lambda a: F.dropout(a, 0.5),
         "cross_entropy": lambda a: F.cross_entropy(a, zeros[0]), "nll_loss": lambda a: F.nll_loss(a, zeros[0]),
         "softplus": F.softplus, "logsumexp": lambda a: a.logsumexp(-1), "prod": torch.prod, "cumsum": lambda a: a.cumsum(0),
-        "stddev": torch.std, "vector_norm": torch.linalg.vector_norm,
+        "stddev": torch.std, "vector_norm": torch.linalg.vector_norm, "norm": torch.norm, "leaky_relu": F.leaky_relu, "elu": F.elu,
+        "masked_fill": lambda a: a.masked_fill(zeros == 0, 2), "index_select": lambda a: a.index_select(0, zeros[0]),
+        "take_along_dim": lambda a: a.take_along_dim(zeros, 0), "sort": lambda a: a.sort().values, "flip": lambda a: a.flip(0),
+        "topk": lambda a: a.topk(2).values, "roll": lambda a: a.roll(1, 0), "repeat": lambda a: a.repeat(2, 1),
+        "repeat_interleave": lambda a: a.repeat_interleave(2, 0), "movedim": lambda a: a.movedim(0, 1),
+        "masked_select": lambda a: a.masked_select(zeros == 0),
     }
-    for name in "exp expm1 log log1p sqrt rsqrt reciprocal abs sin cos tanh sigmoid erf relu clone".split():
-        one[name] = getattr(torch, name)
+    named = """exp expm1 log log1p sqrt rsqrt reciprocal abs sin cos tanh sigmoid erf relu clone floor ceil round trunc sign tril
+        triu diagonal flatten argmin isnan"""
+    one.update({name: getattr(torch, name) for name in named.split()})
     return {**two, **{name: (lambda call: lambda a, b: call(a))(call) for name, call in one.items()}}
 
 

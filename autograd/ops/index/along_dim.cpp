@@ -144,9 +144,12 @@ Tensor set_along(const char* op, const Tensor& x, int64_t dim, const Tensor& ind
   return as_given(x, transpose(autograd::scattered_into(by.rows(), by.places(), by.values()), by.d, -1));
 }
 
-Tensor add_along(const char* op, const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
-                 double alpha = 1) {
-  const Scattered by(op, x, dim, index, source);
+Tensor add_along(const char* op, const Tensor& given, int64_t dim, const Tensor& index,
+                 const Tensor& given_source, double alpha = 1) {
+  autograd::check_given(op, given, given_source);
+  const autograd::CastArguments in(amp::Policy::widest, given, given_source);
+  const Tensor& x = in[0];
+  const Scattered by(op, x, dim, index, in[1]);
   autograd::whole_number(op, alpha, x.dtype());
   const Tensor sums = transpose(autograd::scattered(by.values(), by.places(), by.rows().shape()), by.d, -1);
   return x + as_given(x, alpha == 1 ? sums : sums * alpha);
