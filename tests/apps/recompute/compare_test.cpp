@@ -63,6 +63,21 @@ TEST(Compare, HasEveryStrategyInTableJsonAndPageAndTheirPeaksFall) {
   EXPECT_EQ(rows["none"]["overhead_percent"], 0);
 }
 
+// What the graph keeps of products has half its bytes under autocast.
+TEST(Compare, UnderAutocastLessIsHeldForBackward) {
+  auto held = [](const char* precision) {
+    TempFolder folder;
+    const ProgramResult result =
+        run_recompute(recompute_arguments("compare", {"--rounds", "1", "--recompute", "full", "--precision",
+                                                      precision, "--out", folder / "out"}));
+    EXPECT_EQ(result.code, 0) << result.err;
+    return read_rows(folder / "out/compare.json")["none"]["held_bytes"];
+  };
+  const double f32 = held("f32"), bf16 = held("bf16");
+  EXPECT_GT(bf16, 0.5 * f32);
+  EXPECT_LT(bf16, 0.8 * f32);
+}
+
 // However many blocks there are, and however long names are.
 TEST(Compare, TextsOfThePageDoNotMeetAndNothingSmallIsWrittenAsNothing) {
   const std::vector<Arguments> models = {

@@ -41,6 +41,16 @@ TEST(MaxBatch, FitsAndOneMoreDoesNot) {
   EXPECT_NE(train_with("4MiB", full, "full").out.find("the search ended at --largest"), std::string::npos);
 }
 
+TEST(MaxBatch, FitsMoreRowsUnderAutocast) {
+  auto rows = [](const char* precision) {
+    const ProgramResult result = run_recompute(recompute_arguments(
+        "max-batch", {"--memory-limit", "8MiB", "--steps", "1", "--precision", precision}));
+    EXPECT_EQ(result.code, 0) << result.err;
+    return batch_of(result.out, "none");
+  };
+  EXPECT_GT(rows("bf16"), rows("f32") * 6 / 5);
+}
+
 TEST(MaxBatch, SaysWhenNotEvenOneRowFits) {
   ProgramResult result =
       run_recompute(recompute_arguments("max-batch", {"--memory-limit", "1MiB", "--vocab-size", "1000"}));

@@ -42,14 +42,17 @@ TEST(Plan, PrintsAFrontierFromTheLeastMemoryToNoRecompute) {
 }
 
 TEST(Plan, TrainsWithinItsBudgetAndAsPredicted) {
-  TempFolder folder;
-  ProgramResult result = run_recompute(
-      recompute_arguments("plan", {"--recompute", "auto:1.3MiB", "--rounds", "1", "--out", folder / "out"}));
-  ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_LE(number_after(result.out, "for auto:1.3MiB"), 1.3);
-  EXPECT_LE(number_after(result.out, "measured:"), 1.3);
-  EXPECT_LT(number_after(result.out, "the predicted peak is"), 1.0);
-  EXPECT_NE(bytes_of_file(folder / "out/plan.html").find(">chosen</text>"), std::string::npos);
+  for (const char* precision : {"f32", "bf16"}) {
+    TempFolder folder;
+    ProgramResult result =
+        run_recompute(recompute_arguments("plan", {"--precision", precision, "--recompute", "auto:1.3MiB",
+                                                   "--rounds", "1", "--out", folder / "out"}));
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_LE(number_after(result.out, "for auto:1.3MiB"), 1.3) << precision;
+    EXPECT_LE(number_after(result.out, "measured:"), 1.3) << precision;
+    EXPECT_LT(number_after(result.out, "the predicted peak is"), 1.0) << precision;
+    EXPECT_NE(bytes_of_file(folder / "out/plan.html").find(">chosen</text>"), std::string::npos);
+  }
 }
 
 }  // namespace

@@ -184,6 +184,16 @@ TEST_F(Profile, TextsOfPagesOfOtherModelsDoNotMeet) {
   }
 }
 
+TEST_F(Profile, TellsTheSameStoryUnderAutocast) {
+  const ProgramResult result = run_recompute(recompute_arguments(
+      "profile", {"--precision", "bf16", "--recompute", "full", "--out", folder_ / "bf16"}));
+  ASSERT_EQ(result.code, 0) << result.err;
+  const std::string page = bytes_of_file(folder_ / "bf16/profile.html");
+  for (const char* part : {"recompute none: peak", "recompute full: peak", "<td>h.3</td>"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  expect_readable(page);
+}
+
 TEST_F(Profile, TheTableHasWhatEachRegionSavesAndMakesAnew) {
   for (const char* region : {"h.0", "h.1", "h.2", "h.3"})
     EXPECT_NE(out_.find(std::string("\n") + region + " "), std::string::npos) << out_;

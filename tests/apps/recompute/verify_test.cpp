@@ -20,8 +20,8 @@ TEST(Verify, PassesAndPrintsPeaksAndBitEqualityForEveryStrategy) {
   }
 }
 
-TEST(Verify, PassesInPurePrecisions) {
-  for (const char* precision : {"bf16-pure", "f16-pure"})
+TEST(Verify, PassesInEveryPrecision) {
+  for (const char* precision : {"bf16", "f16", "bf16-pure", "f16-pure"})
     for (const char* strategy : {"full", "selective", "auto:50%"}) {
       const ProgramResult result = run_recompute(recompute_arguments(
           "verify", {"--recompute", strategy, "--steps", "2", "--dropout", "0.1", "--precision", precision}));

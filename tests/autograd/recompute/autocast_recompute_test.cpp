@@ -16,7 +16,7 @@ using testing::numbers;
 using testing::same_bits;
 using testing::test_device;
 
-enum class Scope { around, inside, disabled_inside, first_made_inside };
+enum class Scope { around, inside, disabled_inside, none };
 enum class Backward { outside, in_its_scope, in_another };
 
 // A block with a norm, a weight used twice, dropout and a residual stream in f32.
@@ -42,7 +42,7 @@ using Call = std::function<Tensor(const Block&, const Tensor&, const Case&)>;
 
 Tensor in_its_scope(const Block& block, const Tensor& x, const Case& c) {
   std::optional<Autocast> scope;
-  if (c.scope == Scope::inside || c.scope == Scope::first_made_inside) scope.emplace(test_device(), c.dtype);
+  if (c.scope == Scope::inside) scope.emplace(test_device(), c.dtype);
   if (c.scope != Scope::disabled_inside) return block(x);
   const Tensor half = block(x);
   Autocast off(test_device(), c.dtype, {.enabled = false});
@@ -86,7 +86,7 @@ Decision keep_products(const PolicyOp& op) {
 
 TEST(AutocastRecompute, KeepsEveryBit) {
   for (DType dtype : {DType::bf16, DType::f16})
-    for (Scope scope : {Scope::around, Scope::inside, Scope::disabled_inside, Scope::first_made_inside})
+    for (Scope scope : {Scope::around, Scope::inside, Scope::disabled_inside, Scope::none})
       for (Backward backward : {Backward::outside, Backward::in_its_scope, Backward::in_another})
         for (amp::Shadows shadows : {amp::Shadows::step, amp::Shadows::forward, amp::Shadows::none}) {
           NoLeaks guard;

@@ -118,7 +118,7 @@ TEST(GptAutocast, NoStrategyAndNoLifetimeOfShadowsChangesABit) {
         << "shadows of a forward pass";
     ASSERT_TRUE(same_bits(trained(by("none"), dtype, amp::Shadows::none), want)) << "no shadows";
     for (const char* strategy : {"full", "selective", "selective:save_attention", "every:2", "keep:2",
-                                 "segments:2", "layers:0,2", "offload", "offload:recompute_cheap"})
+                                 "segments:2", "layers:0,2", "sqrt", "offload", "offload:recompute_cheap"})
       ASSERT_TRUE(same_bits(trained(by(strategy), dtype, amp::Shadows::step), want)) << strategy;
     for (const recompute::Plan& plan : {recompute::plan_every(3, 1), recompute::plan_every(3, 2)})
       for (CheckpointMode mode : testing::kModes)
