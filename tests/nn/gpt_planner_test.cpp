@@ -103,7 +103,7 @@ TEST(GptPlanner, CountsShadowsBeforeTheFirstStepUnderAutocast) {
     const Plan none = recompute::plan_none(chain.size());
     const auto predicted = double(simulate(none, chain).peak_bytes);
     const auto measured = double(training.measured_peak(gradients == GradientMemory::fresh ? 1 : 2));
-    EXPECT_NEAR(predicted / measured, 1, 0.01) << predicted << ", " << measured;
+    EXPECT_NEAR(predicted, measured, 1024) << "the least of those values, the head's, has twice that";
   }
 }
 
