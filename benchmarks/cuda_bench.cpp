@@ -142,6 +142,19 @@ void add_model_ends(std::vector<Case>& cases, const Sizes& s) {
                      kernels::AdamWTensor tensor{p, g, m, v, 1e-4, 0.1};
                      kernels::adamw(stream, {&tensor, 1}, {});
                    }});
+  // What autocast asks of an update: 16-bit values written beside the weights, gradients looked at for what is not finite.
+  Tensor rounded = Tensor::zeros({s.parameters}, DType::bf16, gpu);
+  cases.push_back(
+      {"adamw and shadows", bytes_of({p, p, g, m, m, v, v, rounded}), 0, [=](const Stream& stream) {
+         kernels::AdamWTensor tensor{p, g, m, v, 1e-4, 0.1, rounded};
+         kernels::adamw(stream, {&tensor, 1}, {});
+       }});
+  Tensor found = Tensor::zeros({}, DType::i32, gpu), gradient_scale = Tensor::zeros({}, DType::f64, gpu);
+  cases.push_back({"norm_and_check", bytes_of({g}), 0, [=](const Stream& stream) {
+                     kernels::norm_and_check(
+                         stream, {&g.view(), 1},
+                         {.clip = 1, .found = found, .norm = norm, .gradient_scale = gradient_scale});
+                   }});
   cases.push_back({"global_norm", bytes_of({g}), 0, [=](const Stream& stream) {
                      kernels::global_norm(stream, {&g.view(), 1}, norm);
                    }});

@@ -106,7 +106,7 @@ def recompute(part):
     device = ["--device", "cpu" if part.rehearse else "cuda"]
     sizes = ["--batch", "2", "--steps", "2"] if part.rehearse else []
     part.findings["rows"] = []
-    for precision in ("f32", "bf16", "bf16-pure"):
+    for precision in ("f32", "bf16", "f16", "bf16-pure"):
         for strategy in ("full", "selective", "offload"):
             code, output = part.run([str(build_folder(part.rehearse) / "bin/reprise-recompute"), "verify", *device, *sizes,
                                      "--precision", precision, "--recompute", strategy], share=0.5)
@@ -221,7 +221,8 @@ def train(part):
     ours = [str(build_folder(part.rehearse) / "bin/gpt_bench"), *model]
     peer = [os.environ.get("REPRISE_PYTHON", "python3"), "benchmarks/torch_gpt.py", *model]
     commands = {"Reprise bf16": [*ours, "--bf16"], "PyTorch bf16 eager": [*peer, "--bf16"],
-                "PyTorch bf16 compiled": [*peer, "--bf16", "--compile"], "Reprise bf16 autocast": [*ours, "--autocast"]}
+                "PyTorch bf16 compiled": [*peer, "--bf16", "--compile"], "Reprise bf16 autocast": [*ours, "--autocast"],
+                "Reprise f16 autocast": [*ours, "--autocast-f16"]}
     if part.rehearse:
         commands |= {"Reprise f32": ours, "PyTorch f32 eager": peer}
     else:
