@@ -7,7 +7,6 @@
 namespace reprise::kernels {
 
 struct CpuMath {
-  static constexpr bool gelu_by_sigmoid = false;
   template <class V>
   static constexpr bool spills_by_division = false;
 

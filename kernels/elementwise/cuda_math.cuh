@@ -8,7 +8,6 @@
 namespace reprise::kernels::device {
 
 struct CudaMath {
-  static constexpr bool gelu_by_sigmoid = true;
   template <class C>
   static constexpr bool spills_by_division = sizeof(C) == 8;  ///< by a second one in a formula
 

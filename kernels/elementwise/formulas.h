@@ -303,39 +303,26 @@ struct Formulas {
       return dy * (cdf(x) + x * density(x));
     }
   };
-  /// x/2 (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x^3) (Hendrycks and Gimpel, arXiv 1606.08415). CUDA's
-  /// tanh branches, and (1 + tanh(u)) / 2 is sigmoid(2u): one exp and one division.
+  /// x/2 (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x^3) (Hendrycks and Gimpel, arXiv 1606.08415). (1 + tanh(u)) / 2 is
+  /// sigmoid(2u): nothing cancels where x is negative, and one exp and one division are less than a tanh.
   struct GeluTanh : Of<UnaryOp::gelu_tanh> {
     static constexpr double scale = 0.79788456080286535588, cubic = 0.044715;
 
     template <Floating V, class T = Number<V>>
     REPRISE_FORMULA operator()(V x) const {
-      if constexpr (Math::gelu_by_sigmoid)
-        return x * gate(x);
-      else
-        return T(0.5) * x * (T(1) + inner(x));
+      return x * gate(x);
     }
     template <Floating V, class T = Number<V>>
     REPRISE_FORMULA gradient(V dy, V x) const {
-      // The slope of tanh is 0 far out, and so all that it is multiplied by: x^2 alone would overflow.
-      if constexpr (Math::gelu_by_sigmoid) {
-        V s = gate(x), slope = x * (s * (T(1) - s));
-        return dy * (s + T(2 * scale) * (slope + T(3 * cubic) * (slope * x * x)));
-      } else {
-        V t = inner(x), slope = x * (T(1) - t * t);
-        return dy *
-               (T(0.5) * (T(1) + t) + (T(0.5) * T(scale)) * (slope + (T(3) * T(cubic)) * (slope * x * x)));
-      }
+      // The slope of the gate is 0 far out, and so all that it is multiplied by: x^2 alone would overflow.
+      const V s = gate(x), slope = x * (s * (T(1) - s));
+      return dy * (s + T(2 * scale) * (slope + T(3 * cubic) * (slope * x * x)));
     }
 
    private:
     template <class V, class T = Number<V>>
     REPRISE_FORMULA gate(V x) const {
       return Math::sigmoid(T(2 * scale) * (x + T(cubic) * x * x * x));
-    }
-    template <class V, class T = Number<V>>
-    REPRISE_FORMULA inner(V x) const {
-      return Math::tanh(T(scale) * (x + T(cubic) * x * x * x));
     }
   };
   struct Silu : Of<UnaryOp::silu> {
