@@ -5,7 +5,8 @@ The sum of 25 MiB over 2 and 4 ranks in the order of the tree, and by the ring o
 over the same library, Gloo, in turns; what a call costs that moves nothing; the time in which 4 and 64 ranks join; and the time
 for which the backward of GPT-2 124M waits at its end for gradients on a link of 200 MB/s that takes no CPU, beside the time
 that a link which is never idle would take. Writes it to build/bench/communication.json. On a machine that others use at the same
-time, `chrt -r 1 ./run bench communication` keeps them away.
+time, `chrt -r 1 ./run bench communication` keeps them away. With --device cuda the build in build/cuda is timed: sums over
+as many GPUs as --ranks says, beside PyTorch's over NCCL, and the call that moves nothing; of this nothing has been measured yet.
 """
 import argparse
 import json
@@ -22,14 +23,14 @@ from bench_ranks import RanksWorker, rank_environments, threads
 from bench_torch import ROOT, interleaved, peers
 
 
-def sums(ours, peer, ranks, rounds):
+def sums(ours, peer, ranks, rounds, device):
     """Seconds per sum, of each way."""
     name, command, tuning = peer
     workers = []
     try:
         for call in ["tree", "ring"]:
-            workers.append(RanksWorker(call, [*ours, "--call", call], threads(1), ranks))
-        workers.append(RanksWorker(name, [command[0], str(ROOT / "benchmarks/torch_all_reduce.py")],
+            workers.append(RanksWorker(call, [*ours, "--call", call, "--device", device], threads(1), ranks))
+        workers.append(RanksWorker(name, [command[0], str(ROOT / "benchmarks/torch_all_reduce.py"), "--device", device],
                                    {**threads(1), **tuning}, ranks))
         interleaved(workers, rounds)
         tree, ring, theirs = (worker.median("seconds_per_step") for worker in workers)
@@ -41,9 +42,9 @@ def sums(ours, peer, ranks, rounds):
     return {"name": f"sum_{ranks}_ranks", "peer": name, "tree": tree, "ring": ring, "theirs": theirs}
 
 
-def empty_call(ours, rounds):
+def empty_call(ours, rounds, device):
     """Seconds per call that moves nothing."""
-    worker = RanksWorker("empty call", [*ours, "--call", "none"], threads(1))
+    worker = RanksWorker("empty call", [*ours, "--call", "none", "--device", device], threads(1))
     try:
         interleaved([worker], rounds)
     finally:
@@ -105,14 +106,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=ROOT / "build/bench/communication.json")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4], help="of which 25 MiB are summed")
     options = parser.parse_args()
-    ours = [str(ROOT / "build/cpu/bin/communication_bench")]
+    ours = [str(ROOT / f"build/{options.device}/bin/communication_bench")]
     found = peers(1)
     if not found:
         sys.exit("bench: no PyTorch here; tools/setup_peers.sh installs it")
-    rows = [sums(ours, found[0], ranks, options.rounds) for ranks in (2, 4)]
-    rows += [empty_call(ours, options.rounds), *[join(ours, ranks, options.rounds) for ranks in (4, 64)],
-             exposed(ours, options.rounds)]
+    rows = [sums(ours, found[0], ranks, options.rounds, options.device) for ranks in options.ranks]
+    rows += [empty_call(ours, options.rounds, options.device)]
+    if options.device == "cpu":
+        rows += [*[join(ours, ranks, options.rounds) for ranks in (4, 64)], exposed(ours, options.rounds)]
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(rows, indent=2) + "\n")
     print(f"written to {options.out}")

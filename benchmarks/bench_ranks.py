@@ -26,8 +26,8 @@ def rank_environments(ranks):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = min(probe.getsockname()[1], 65000)
-    return [{"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "RANK": str(rank)}
-            for rank in range(ranks)]
+    return [{"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+             "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)]
 
 
 class RanksWorker(Worker):

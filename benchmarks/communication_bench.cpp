@@ -8,7 +8,7 @@
 //                                      recorded in the folder --record
 //
 // The first three wait for lines "run" on rank 0's standard input; for each, all ranks make some calls, and rank 0 prints one JSON
-// object.
+// object. With --device cuda each rank's numbers lie on a GPU of its own.
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -21,6 +21,7 @@
 #include "reprise/benchmarks/gpt_cases.h"
 #include "reprise/benchmarks/worker.h"
 #include "reprise/distributed/data_parallel/data_parallel.h"
+#include "reprise/distributed/environment.h"
 
 namespace rp = reprise;
 namespace dist = reprise::distributed;
@@ -80,10 +81,13 @@ bool goes_on(dist::ProcessGroup& group) {
   return word.item() != 0;
 }
 
-void time_calls(const std::string& name) {
-  auto group = dist::ProcessGroup::join();
+void time_calls(const std::string& name, bool on_gpus) {
+  const rp::Device device =
+      on_gpus ? rp::Device::cuda(dist::read_environment(dist::process_variables()).local_rank)
+              : rp::Device::cpu();
+  auto group = dist::ProcessGroup::join({.device = device});
   const int64_t elements = name == "none" ? 0 : (25 << 20) / 4, calls = name == "none" ? 200 : 8;
-  const rp::Tensor x = rp::Tensor::zeros({elements});
+  const rp::Tensor x = rp::Tensor::zeros({elements}, rp::DType::f32, device);
   while (goes_on(*group)) {
     const auto begin = Clock::now();
     for (int64_t i = 0; i < calls; ++i) {
@@ -92,6 +96,7 @@ void time_calls(const std::string& name) {
       else
         group->all_reduce(x).wait();
     }
+    rp::synchronize(device);
     const double seconds = seconds_since(begin) / double(calls);
     if (group->rank() > 0) continue;
     std::printf("{\"seconds_per_step\": %.9f, \"peak_rss_bytes\": %zu}\n", seconds,
@@ -141,6 +146,6 @@ int main(int argc, char** argv) {
   } else if (call == "step") {
     time_step(options["--record"]);
   } else {
-    time_calls(call);
+    time_calls(call, options["--device"] == "cuda");
   }
 }
