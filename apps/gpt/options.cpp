@@ -6,6 +6,7 @@
 #include "reprise/apps/common/command_line.h"
 #include "reprise/apps/common/config_file.h"
 #include "reprise/apps/common/models/description.h"
+#include "reprise/apps/common/ranks.h"
 #include "reprise/apps/common/validators.h"
 #include "reprise/apps/gpt/corpus.h"
 #include "reprise/apps/gpt/model.h"
@@ -230,6 +231,14 @@ void keep_options_of_model(CLI::App& train, const TrainCommand& c,
   train.remove_subcommand(other);
 }
 
+// Told before any rank waits for another one.
+void check_data_of_ranks(const TrainCommand& c, const std::map<std::string, std::string>& places) {
+  const int64_t ranks = std::max<int64_t>(c.ranks, rank_count());
+  check(c.data.data != "-" || ranks <= 1,
+        with_places(detail::join("--data -: of ", ranks, " ranks each reads the data itself; give a file"),
+                    places));
+}
+
 }  // namespace
 
 LanguageModelOptions TrainCommand::model_options() const {
@@ -267,6 +276,7 @@ Command parse_command_line(int argc, char** argv) {
     command.kind = Command::Kind::train;
     command.places = apply_config(*app.get_subcommand("train"));
     take_run_options(*app.get_subcommand("train"), command.train, free_options);
+    check_data_of_ranks(command.train, command.places);
     take_sizes_of_weights(*app.get_subcommand("train"), command.train);
     keep_options_of_model(*app.get_subcommand("train"), command.train, command.places);
     command.train.resolved = resolved_config(*app.get_subcommand("train"));

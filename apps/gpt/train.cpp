@@ -48,8 +48,6 @@ void check_numbers(const TrainCommand& c) {
             !__builtin_mul_overflow(tokens, c.gpt.context, &tokens),
         "--batch ", c.batch, ", --accumulate ", c.trainer.accumulate, " and --context ", c.gpt.context,
         ": a step of so many tokens cannot be counted");
-  check(c.data.data != "-" || c.ranks <= 1, "--data -: of ", c.ranks,
-        " ranks each reads the data itself; give a file");
 }
 
 // The tokenizer that the weights to start from, or to go on with, were trained with: their ids mean its

@@ -98,6 +98,18 @@ std::unique_ptr<Program> start_rank(int rank, const Arguments& arguments, const 
   return program;
 }
 
+// Where `--ranks` or a launcher's variables say that there are several: each would read another part of it.
+TEST_F(Ranks, DoNotShareStandardInput) {
+  const Arguments from_input = train_arguments("-", folder / "a", 2, {"--accumulate", "2", "--timeout", "5"});
+  const std::string message = "--data -: of 2 ranks each reads the data itself; give a file";
+  Arguments own = from_input;
+  own.insert(own.end(), {"--ranks", "2"});
+  expect_refused(own, {message});
+  const auto rank = start_rank(1, from_input, "portable");
+  EXPECT_EQ(rank->wait(), 2) << rank->out();
+  EXPECT_EQ(rank->err(), "reprise-gpt: " + message + "\n") << "and waits for no rank 0";
+}
+
 TEST_F(Ranks, ThatDifferAreToldInWhat) {
   const std::string other = folder.write("other", tiny_text(1499));
   struct Case {
