@@ -6,7 +6,7 @@
 //   rank -> hub    hello      rank, ranks, pid, the name of its machine, the rank's nonce, its proof
 //   hub  -> rank   accepted   the hub's proof
 //
-// From here on both seal their frames (hub/frame_stream.h).
+// From here on both seal their frames (hub/frame_stream.h), and send heartbeats.
 //
 //   hub  -> rank   call       all have come
 //   rank -> hub    places     where each rank finds this one: it listens there only now, so that strangers find it for a moment
@@ -22,7 +22,7 @@
 
 namespace reprise::distributed {
 
-inline constexpr const char* hub_protocol = "reprise-hub-3";
+inline constexpr const char* hub_protocol = "reprise-hub-4";
 
 struct Hello {
   int rank = 0, ranks = 1;

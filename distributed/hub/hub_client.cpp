@@ -100,7 +100,7 @@ std::optional<Frame> HubClient::ask(const Options& options, const std::string& a
   const std::optional<Frame> called = answer(by);
   if (!called || called->kind != FrameKind::call) return called;
   take_call(*called);
-  if (!stream_.send({FrameKind::places, options.addresses(own_address(stream_.socket()))})) return {};
+  if (!stream_.send({FrameKind::places, make_addresses(options)})) return {};
   return answer(by);
 }
 
@@ -138,7 +138,22 @@ void HubClient::take_call(const Frame& frame) {
   first_ = printable(frame.fields[0].substr(0, longest_shown));
 }
 
+// The hub hears this rank meanwhile, however long it takes.
+std::vector<std::string> HubClient::make_addresses(const Options& options) {
+  const std::jthread beats([this](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any ended;
+    std::unique_lock lock(mutex);
+    try {
+      do beat();
+      while (!ended.wait_for(lock, stop, tick, [&] { return stop.stop_requested(); }));
+    } catch (const std::exception&) {}  // this rank falls silent, unless it is done soon
+  });
+  return options.addresses(own_address(stream_.socket()));
+}
+
 void HubClient::take_welcome(const Options& options, const Frame& frame) {
+  if (frame.kind == FrameKind::failure) throw TransportError(failure_in(frame));
   if (frame.kind == FrameKind::refusal && !frame.fields.empty())
     throw TransportError({FailureKind::refused, options.rank, "join: " + frame.fields[0]});
   const auto n = size_t(ranks_), me = size_t(options.rank);
@@ -167,10 +182,11 @@ std::optional<Frame> HubClient::receive(Clock::time_point deadline) {
   }
 }
 
-// What the hub says once it has this rank's hello; nothing if it hangs up.
+// What the hub says once it has taken this rank, which sends heartbeats meanwhile; nothing if it hangs up.
 std::optional<Frame> HubClient::answer(Clock::time_point deadline) {
   Silence silence(peer_timeout_);
   while (Clock::now() < deadline) {
+    beat();
     if (auto frame = stream_.next()) {
       if (frame->kind != FrameKind::beat) return frame;
     } else if (!listen(silence)) {

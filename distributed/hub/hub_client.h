@@ -34,7 +34,8 @@ class HubClient {
         peer_timeout{};  ///< for a heartbeat of the hub; 0: none; nothing: GroupOptions's default
   };
   /// Waits until all ranks have come. Throws TransportError: `late` if they do not, `silent` where the hub stops, `refused`
-  /// with its reason, or within a second or so where this rank's token is not the hub's. From then on a thread sends heartbeats and listens; it calls `on_failure` once, when the world has ended.
+  /// with its reason, or within a second or so where this rank's token is not the hub's; or what the hub says has ended the world
+  /// meanwhile. From then on a thread sends heartbeats and listens; it calls `on_failure` once, when the world has ended.
   HubClient(const Options& options, std::function<void()> on_failure);
   ~HubClient();
   HubClient(const HubClient&) = delete;
@@ -66,6 +67,7 @@ class HubClient {
   std::optional<Frame> receive(Clock::time_point deadline);
   std::optional<Frame> answer(Clock::time_point deadline);
   void take_call(const Frame& frame);
+  std::vector<std::string> make_addresses(const Options& options);
   bool listen(Silence& silence);
   void run();
   void loop();

@@ -142,6 +142,8 @@ bool HubServer::read(Connection& connection) {
 
 void HubServer::handle(Connection& connection, const Frame& frame) {
   check((connection.rank < 0) == (frame.kind == FrameKind::hello), "hub: a frame out of turn");
+  if (is_over_ && frame.kind != FrameKind::goodbye)
+    return;  // ranks may be gone, and no other takes their place
   if (frame.kind == FrameKind::hello) {
     handle_hello(connection, frame);
   } else if (frame.kind == FrameKind::places) {
@@ -231,10 +233,7 @@ void HubServer::welcome_all() {
   if (options_.token.empty())
     for (auto& row : proofs)
       for (size_t to = 0; to < by_rank.size(); ++to) row.push_back(random_bytes(proof_size));
-  for (const auto& [rank, connection] : by_rank) {
-    connection->stream.send(welcome_of(rank, by_rank, proofs));
-    connection->silence.heard();
-  }
+  for (const auto& [rank, connection] : by_rank) connection->stream.send(welcome_of(rank, by_rank, proofs));
 }
 
 // Ranks with a token make their proofs of it and of these nonces, and none is sent.
@@ -252,8 +251,10 @@ Frame HubServer::welcome_of(int rank, const std::map<int, Connection*>& by_rank,
   return frame;
 }
 
-void HubServer::refuse_all(const std::string& reason) {
-  send_to_all({FrameKind::refusal, {reason}});
+void HubServer::refuse_all(const std::string& reason) { end_join({FrameKind::refusal, {reason}}); }
+
+void HubServer::end_join(const Frame& last) {
+  send_to_all(last);
   listener_.close();
   is_complete_ = is_running_ = is_over_ = true;
 }
@@ -279,12 +280,13 @@ void HubServer::beat(Clock::time_point now) {
     if (c.rank >= 0) c.stream.send_if_room({FrameKind::beat, {std::to_string(microseconds_now())}});
 }
 
-// From the welcome on; until then a rank sends nothing.
+// Of ranks that have come: those that have not may be slow to start.
 void HubServer::check_silence() {
-  if (!is_running_ || is_over_) return;
+  if (is_over_) return;
   for (auto& [fd, c] : connections_) {
     if (c.rank < 0 || c.said_goodbye || !c.silence.is_too_long()) continue;
-    return report(silent_failure(c.rank, name_of(c), c.silence));
+    const Failure failure = silent_failure(c.rank, name_of(c), c.silence);
+    return is_running_ ? report(failure) : end_join(frame_of(failure));
   }
 }
 

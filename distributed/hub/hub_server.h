@@ -71,6 +71,7 @@ class HubServer {
   void call_all();
   void welcome_all();
   void refuse_all(const std::string& reason);
+  void end_join(const Frame& last);
   void check_times();
   void check_joined(Clock::time_point now);
   void check_silence();

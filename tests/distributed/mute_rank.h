@@ -1,4 +1,4 @@
-// A rank that joins by hand, and then says no more; its connection stays for as long as it lives.
+// A rank that joins by hand, with heartbeats, and then says no more; its connection stays for as long as it lives.
 #pragma once
 
 #include <unistd.h>
@@ -40,7 +40,8 @@ struct MuteRank {
         }
       wrong = "nothing came";
       if (distributed::Clock::now() > deadline) return false;
-      if (!wait_readable(stream.socket(), std::chrono::seconds(10))) return false;
+      if (kind != distributed::FrameKind::greeting) stream.send_if_room({distributed::FrameKind::beat});
+      if (!wait_readable(stream.socket(), std::chrono::milliseconds(250))) continue;
       wrong = "the hub has hung up";
       if (!stream.receive()) return false;
     }
