@@ -100,6 +100,32 @@ TEST(SilentInTheJoin, IsToldToTheStoppedProcessToo) {
   EXPECT_EQ(testing::outcome_of(stopped), "exit 0");
 }
 
+// The next frame that is no heartbeat, if one comes before so many of them.
+std::optional<Frame> next_word(FrameStream& stream, int beats) {
+  while (true) {
+    while (auto frame = stream.next())
+      if (frame->kind != FrameKind::beat || --beats == 0) return frame;
+    if (!wait_readable(stream.socket(), 10s) || !stream.receive()) return {};
+  }
+}
+
+// Ranks that were stopped may send what they were about to: the others are gone.
+TEST(SilentInTheJoin, EndsItForAllThatStillSpeak) {
+  HubServer server(server_options(2));
+  FrameStream first = come_and_say_no_more(server.port(), 0, 2),
+              second = come_and_say_no_more(server.port(), 1, 2);
+  for (FrameStream* stream : {&first, &second})
+    for (const FrameKind kind : {FrameKind::accepted, FrameKind::call, FrameKind::failure}) {
+      const auto frame = next_word(*stream, 100);
+      ASSERT_TRUE(frame && frame->kind == kind) << (frame ? char(frame->kind) : '-');
+    }
+  for (FrameStream* stream : {&first, &second}) stream->send({FrameKind::places, {"x", "x"}});
+  for (FrameStream* stream : {&first, &second}) {
+    const auto frame = next_word(*stream, 3);
+    ASSERT_TRUE(frame && frame->kind == FrameKind::beat) << (frame ? char(frame->kind) : '-');
+  }
+}
+
 // Rank 1 comes late, and makes its addresses for long: nobody is blamed for what is only slow.
 TEST(SilentInTheJoin, IsNoneThatIsSlow) {
   HubServer server(server_options(2));
