@@ -274,8 +274,8 @@ class GlooTransport final : public Transport {
     exchange(proof_tag, sends, receives, deadline);
     for (int r = 0; r < ranks_; ++r)
       if (r != rank_ && !is_same_secret(got[size_t(r)], hub_->proofs_to_expect()[size_t(r)]))
-        throw TransportError(
-            {FailureKind::refused, r, detail::join("join: a stranger took the connection to rank ", r)});
+        throw TransportError(explain(
+            {FailureKind::refused, r, detail::join("join: a stranger took the connection to rank ", r)}));
   }
 
   template <class Begin>
