@@ -33,7 +33,6 @@ using distributed::Socket;
 using Clock = std::chrono::steady_clock;
 
 constexpr int failed_elsewhere = 4;
-constexpr auto time_to_end = std::chrono::seconds(5), time_to_save = std::chrono::seconds(10);
 
 // Signals that come to the launcher alone, for the ranks are in process groups of their own.
 class SignalReader {
@@ -196,7 +195,7 @@ class Rank {
 
 class Launcher {
  public:
-  Launcher(const char* name, int ranks, char** argv) : name_(name) {
+  Launcher(const char* name, int ranks, char** argv, const TimesToEnd& times) : name_(name), times_(times) {
     const Job job;
     for (int rank = 0; rank < ranks; ++rank)
       ranks_.push_back(std::make_unique<Rank>(rank, ranks, job, argv, signals_));
@@ -246,13 +245,14 @@ class Launcher {
   void end_the_rest() {
     if (!failed_at_) return;
     const auto since = Clock::now() - *failed_at_;
-    const int signal = since > time_to_end + time_to_save ? SIGKILL : SIGTERM;
-    if (since < time_to_end || signal == last_signal_) return;
+    const int signal = since > times_.by_themselves + times_.asked ? SIGKILL : SIGTERM;
+    if (since < times_.by_themselves || signal == last_signal_) return;
     last_signal_ = signal;
     for (const auto& rank : ranks_) rank->signal(signal);
   }
 
   const char* name_;
+  TimesToEnd times_;
   SignalReader signals_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::optional<Clock::time_point> failed_at_;
@@ -264,12 +264,13 @@ class Launcher {
 
 }  // namespace
 
-std::optional<int> run_as_ranks(const char* name, const TrainingOptions& options, char** argv) {
+std::optional<int> run_as_ranks(const char* name, const TrainingOptions& options, char** argv,
+                                const TimesToEnd& times) {
   const distributed::Environment environment =
       distributed::read_environment(distributed::process_variables());
   if (options.ranks <= 1 || environment.ranks > 1) return {};
   distributed::ignore_sigpipe();
-  return Launcher(name, int(options.ranks), argv).run();
+  return Launcher(name, int(options.ranks), argv, times).run();
 }
 
 }  // namespace reprise::apps

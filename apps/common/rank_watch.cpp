@@ -1,9 +1,13 @@
 #include "reprise/apps/common/rank_watch.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 
 #include "reprise/apps/common/program.h"
 #include "reprise/core/quote.h"
+#include "reprise/distributed/environment.h"
+#include "reprise/train/interrupt.h"
 #include "reprise/train/output.h"
 
 namespace reprise::apps {
@@ -23,7 +27,11 @@ void keep_requests_harmless() {
   if (::sigaction(SIGUSR1, nullptr, &there) == 0 && there.sa_handler == SIG_DFL) ::signal(SIGUSR1, SIG_IGN);
 }
 
-RankWatch::RankWatch(distributed::ProcessGroup& group) : group_(group) {
+RankWatch::RankWatch(distributed::ProcessGroup& group, std::chrono::milliseconds time_to_save)
+    : group_(group), time_to_save_(time_to_save) {
+  const distributed::Environment environment =
+      distributed::read_environment(distributed::process_variables());
+  if (environment.launcher == "--ranks") launcher_ = ::getppid();
   is_asked = false;
   struct sigaction action {};
   action.sa_handler = on_signal;
@@ -43,6 +51,7 @@ void RankWatch::loop() {
     std::this_thread::sleep_for(pause);
     write_if_asked();
     end_if_failed();
+    end_if_left();
   }
 }
 
@@ -63,6 +72,17 @@ void RankWatch::end_if_failed() {
   }
   if (!failure_ || now - failed_at_ < time_to_notice || is_ending_) return;
   std::_Exit(tell_end(cause(std::chrono::duration<double>(now - failed_at_).count())));
+}
+
+// Nobody else ends a rank that is stuck in its step, or waits for one that is.
+void RankWatch::end_if_left() {
+  if (launcher_ == 0 || ::getppid() == launcher_) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (!left_at_) left_at_ = now;
+  if (now - *left_at_ < time_to_save_ || is_ending_) return;
+  train::warn("the launcher has died, and the step was not done and saved {} s later: ended unsaved\n",
+              std::chrono::duration<double>(time_to_save_).count());
+  std::_Exit(train::interrupted_exit_code);
 }
 
 // What a call of this rank has met itself, or else what the computation has not met for so long.

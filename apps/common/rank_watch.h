@@ -6,6 +6,7 @@
 #include <exception>
 #include <thread>
 
+#include "reprise/apps/common/launch.h"
 #include "reprise/distributed/process_group.h"
 
 namespace reprise::apps {
@@ -15,10 +16,12 @@ namespace reprise::apps {
 void keep_requests_harmless();
 
 /// While it lives, SIGUSR1 has the record of calls written; and where the world has ended and the computation has met it in no
-/// call for 2 s, the process says so and ends, with the exit code of what has ended it. One at a time.
+/// call for 2 s, the process says so and ends, with the exit code of what has ended it. Where --ranks has started the process and its launcher dies, which asks it by SIGTERM to save, it
+/// ends at the latest after `time_to_save`. One at a time.
 class RankWatch {
  public:
-  explicit RankWatch(distributed::ProcessGroup& group);
+  explicit RankWatch(distributed::ProcessGroup& group,
+                     std::chrono::milliseconds time_to_save = TimesToEnd().asked);
   ~RankWatch();
   RankWatch(const RankWatch&) = delete;
 
@@ -26,9 +29,13 @@ class RankWatch {
   void loop();
   void write_if_asked();
   void end_if_failed();
+  void end_if_left();
   std::exception_ptr cause(double seconds);
 
   distributed::ProcessGroup& group_;
+  const std::chrono::milliseconds time_to_save_;
+  pid_t launcher_ = 0;  // 0: another one than --ranks, of which the rank may be independent
+  std::optional<std::chrono::steady_clock::time_point> left_at_{};
   std::optional<distributed::Failure> failure_{};
   std::chrono::steady_clock::time_point failed_at_{};
   struct sigaction previous_ {};

@@ -3,7 +3,9 @@
 #include "reprise/apps/common/rank_watch.h"
 
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 
+#include <cstdlib>
 #include <new>
 
 #include "reprise/apps/common/program.h"
@@ -43,6 +45,39 @@ TEST_F(RankWatchEnds, ARankWhereAnotherOneFailed) {
               return computes_on([](distributed::ProcessGroup& rank_0) { rank_0.abort("enough"); }, [] {});
             }),
             "exit 4");
+}
+
+// A rank of --ranks that computes for 30 s; says by the pipe that it is watched.
+int computes_after_its_launcher(int ready) {
+  for (const auto& [name, value] : {std::pair{"REPRISE_RANK", "0"},
+                                    {"REPRISE_RANKS", "1"},
+                                    {"REPRISE_JOB", "job"},
+                                    {"REPRISE_PORT", "20000"}})
+    setenv(name, value, 1);
+  const auto groups = distributed::make_thread_groups(1);
+  const RankWatch watch(*groups[0], std::chrono::milliseconds(200));
+  if (write(ready, "", 1) != 1) return 1;
+  std::this_thread::sleep_for(std::chrono::seconds(30));
+  return 0;
+}
+
+// The launcher dies as soon as the rank is watched; the rank is then a child of this process.
+TEST_F(RankWatchEnds, ARankWhoseLauncherHasDied) {
+  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    if (fork() == 0) alarm(testing::child_seconds), std::_Exit(computes_after_its_launcher(ends[1]));
+    char byte = 0;
+    std::_Exit(read(ends[0], &byte, 1) == 1 ? 0 : 1);
+  }
+  EXPECT_EQ(testing::outcome_of(launcher), "exit 0");
+  int status = 0;
+  EXPECT_GT(waitpid(-1, &status, 0), 0);
+  EXPECT_EQ(testing::describe(status), "exit 3");
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
+  close(ends[0]), close(ends[1]);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // Ranks that are stopped, asked what they do, or compute for long while another one dies: what the others say, and when.
 // labels: end-to-end
+#include <sys/prctl.h>
+
 #include <map>
 #include <regex>
 
@@ -133,6 +135,25 @@ TEST_F(RankFailures, RankThatComputesEndsAllTheSame) {
       std::regex_search(program.err(), std::regex("\\[0\\] reprise-gpt: rank 1 \\(pid [0-9]+\\) died")))
       << program.err();
   EXPECT_TRUE(has(program.err(), "\n[0]   at computation of group world, after 2.")) << program.err();
+}
+
+// They become children of this process, which is told how they ended.
+TEST_F(RankFailures, RanksOfALauncherThatIsKilledSaveAndEnd) {
+  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+  Program program(arguments("left"));
+  const std::vector<pid_t> ranks = ranks_of(program, "left");
+  ASSERT_EQ(ranks.size(), 2u);
+  const auto begin = Clock::now();
+  program.signal(SIGKILL);
+  EXPECT_EQ(program.wait(), 128 + SIGKILL);
+  for (const pid_t rank : ranks) {
+    int status = 0;
+    EXPECT_TRUE(comes([&] { return waitpid(rank, &status, WNOHANG) == rank; })) << "rank of pid " << rank;
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 3) << status;
+  }
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
+  EXPECT_LT(Clock::now() - begin, generous);
+  EXPECT_GE(train::load_checkpoint(folder / "left", true).step, 1);
 }
 
 TEST_F(RankFailures, FlightSaysWhatIsMissing) {
