@@ -1,5 +1,7 @@
 // --ranks on the device cuda: two processes with a device of the emulator's each have the bits of one, at each stage of ZeRO.
 // labels: end-to-end, cuda
+#include <fmt/core.h>
+
 #include "reprise/distributed/gloo/gloo_transport.h"
 #include "reprise/distributed/nccl/nccl_channel.h"
 #include "reprise/tests/apps/gpt/program.h"
@@ -92,6 +94,36 @@ TEST_F(EmulatedRanks, SaveWhatTheyShare) {
     more.insert(more.end(), {"--ranks", "2", "--zero", "3", "--save-async", save_async});
     testing::run(arguments(two, more));
     expect_same_checkpoints(folder / two, folder / "one");
+  }
+}
+
+std::vector<pid_t> children_of(pid_t parent) {
+  const std::string name = std::to_string(parent);
+  std::ifstream in("/proc/" + name + "/task/" + name + "/children");
+  std::vector<pid_t> all;
+  for (pid_t child; in >> child;) all.push_back(child);
+  return all;
+}
+
+// The device of the other one waits for what never comes.
+TEST_F(EmulatedRanks, ThatAreKilledAreNamedWithinSeconds) {
+  for (const size_t killed : {0u, 1u}) {
+    const std::string out = folder / ("killed" + std::to_string(killed));
+    Program program(train_arguments(
+        data, out, 1000000, {"--device", "cuda", "--accumulate", "2", "--ranks", "2", "--eval-every", "0"}));
+    std::error_code none;
+    while (program.is_running() && (std::filesystem::file_size(out + "/metrics.jsonl", none) == 0 || none))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const std::vector<pid_t> ranks = children_of(program.process());
+    ASSERT_EQ(ranks.size(), 2u) << program.err();
+    kill(ranks[killed], SIGKILL);
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(program.wait(), 4) << program.err();
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+    const std::string message =
+        fmt::format("[{}] reprise-gpt: rank {} (pid {}) died: its connection closed without a goodbye\n",
+                    1 - killed, killed, ranks[killed]);
+    EXPECT_NE(program.err().find(message), std::string::npos) << program.err();
   }
 }
 
