@@ -16,8 +16,8 @@ namespace reprise::apps {
 void keep_requests_harmless();
 
 /// While it lives, SIGUSR1 has the record of calls written; and where the world has ended and the computation has met it in no
-/// call for 2 s, the process says so and ends, with the exit code of what has ended it. Where --ranks has started the process and its launcher dies, which asks it by SIGTERM to save, it
-/// ends at the latest after `time_to_save`. One at a time.
+/// call for 2 s, the process says so and ends, with the exit code of what has ended it. Where --ranks has started the process and its
+/// launcher dies, by which it is asked to save, it ends at the latest after `time_to_save`. One at a time.
 class RankWatch {
  public:
   explicit RankWatch(distributed::ProcessGroup& group,

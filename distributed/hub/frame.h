@@ -22,8 +22,7 @@ enum class FrameKind : char {
   failure = 'F',  ///< rank to hub, hub to all: kind, rank, message, milliseconds since it was heard
   goodbye = 'B',  ///< rank: it makes no more calls; its last one
   left = 'L',     ///< hub: which rank said goodbye, and its last call
-  beat =
-      'T',  ///< rank that was accepted to hub: nothing but that it is there; hub to ranks: microseconds since 1970
+  beat = 'T',     ///< rank, once accepted: that it is there; hub to ranks: microseconds since 1970
 };
 
 struct Frame {
