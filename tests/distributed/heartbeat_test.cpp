@@ -10,6 +10,7 @@
 #include "reprise/distributed/gloo/gloo_transport.h"
 #include "reprise/distributed/hub/hub_client.h"
 #include "reprise/distributed/hub/hub_server.h"
+#include "reprise/tests/distributed/hub_clients.h"
 #include "reprise/tests/distributed/mute_rank.h"
 #include "reprise/tests/distributed/ranks.h"
 #include "reprise/tests/support/child.h"
@@ -18,25 +19,16 @@
 namespace reprise::distributed {
 namespace {
 
+using testing::client_options;
 using testing::expect_error;
+using testing::generous;
 using testing::MuteRank;
 using testing::places_of;
 using testing::Ranks;
 using testing::run_places;
 using testing::run_ranks;
+using testing::short_timeout;
 using namespace std::chrono_literals;
-
-constexpr auto short_timeout = 1000ms, generous = 5000ms;
-
-HubClient::Options client_options(int port, int rank, int ranks) {
-  return {.place = [=] { return Place{.ports = {port}}; },
-          .job = "job",
-          .rank = rank,
-          .ranks = ranks,
-          .addresses = [=](const std::string&) { return std::vector<std::string>(size_t(ranks), "x"); },
-          .timeout = 20s,
-          .peer_timeout = short_timeout};
-}
 
 // Rank 0's hub by hand, for one rank of two: the end of the connection once it has greeted, and welcomed too if it does.
 FrameStream hub_by_hand(const Socket& listener, bool welcomes) {

@@ -97,14 +97,6 @@ TEST_F(EmulatedRanks, SaveWhatTheyShare) {
   }
 }
 
-std::vector<pid_t> children_of(pid_t parent) {
-  const std::string name = std::to_string(parent);
-  std::ifstream in("/proc/" + name + "/task/" + name + "/children");
-  std::vector<pid_t> all;
-  for (pid_t child; in >> child;) all.push_back(child);
-  return all;
-}
-
 // The device of the other one waits for what never comes.
 TEST_F(EmulatedRanks, ThatAreKilledAreNamedWithinSeconds) {
   for (const size_t killed : {0u, 1u}) {
@@ -114,7 +106,7 @@ TEST_F(EmulatedRanks, ThatAreKilledAreNamedWithinSeconds) {
     std::error_code none;
     while (program.is_running() && (std::filesystem::file_size(out + "/metrics.jsonl", none) == 0 || none))
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    const std::vector<pid_t> ranks = children_of(program.process());
+    const std::vector<pid_t> ranks = program.children();
     ASSERT_EQ(ranks.size(), 2u) << program.err();
     kill(ranks[killed], SIGKILL);
     const auto begin = std::chrono::steady_clock::now();

@@ -50,6 +50,14 @@ class Program {
   Program(const Program&) = delete;
 
   pid_t process() const { return process_; }
+  /// The processes that it has started, in that order: ranks.
+  std::vector<pid_t> children() const {
+    const std::string name = std::to_string(process_);
+    std::ifstream in("/proc/" + name + "/task/" + name + "/children");
+    std::vector<pid_t> all;
+    for (pid_t child; in >> child;) all.push_back(child);
+    return all;
+  }
   void signal(int number) { kill(process_, number); }
   bool is_running() {
     int status = 0;

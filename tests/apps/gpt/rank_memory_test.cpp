@@ -26,14 +26,6 @@ double most_resident(pid_t process) {
   return -1;
 }
 
-std::vector<pid_t> children_of(pid_t process) {
-  const std::string name = std::to_string(process);
-  std::ifstream in("/proc/" + name + "/task/" + name + "/children");
-  std::vector<pid_t> all;
-  for (pid_t child; in >> child;) all.push_back(child);
-  return all;
-}
-
 // The most that a process of the run has held when six steps are done.
 double most_resident(const std::string& data, const std::string& folder, int ranks) {
   const Arguments all =
@@ -47,8 +39,7 @@ double most_resident(const std::string& data, const std::string& folder, int ran
   };
   for (int tries = 0; tries < 5000 && steps() < 6 && program.is_running(); ++tries)
     std::this_thread::sleep_for(20ms);
-  const std::vector<pid_t> processes =
-      ranks == 1 ? std::vector{program.process()} : children_of(program.process());
+  const std::vector<pid_t> processes = ranks == 1 ? std::vector{program.process()} : program.children();
   EXPECT_EQ(processes.size(), size_t(ranks)) << program.err();
   double most = -1;
   for (const pid_t process : processes) most = std::max(most, most_resident(process));

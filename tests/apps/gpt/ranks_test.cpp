@@ -134,15 +134,6 @@ TEST_F(Ranks, ThatDifferAreToldInWhat) {
   }
 }
 
-// Processes whose parent is `parent`, in the order in which they were started.
-std::vector<pid_t> children_of(pid_t parent) {
-  const std::string name = std::to_string(parent);
-  std::ifstream in("/proc/" + name + "/task/" + name + "/children");
-  std::vector<pid_t> all;
-  for (pid_t child; in >> child;) all.push_back(child);
-  return all;
-}
-
 bool has_steps(const std::string& run_folder) {
   std::ifstream log(run_folder + "/metrics.jsonl");
   return log.peek() != std::ifstream::traits_type::eof();
@@ -165,7 +156,7 @@ TEST_F(Ranks, HaveATokenThatNoEnvironmentShows) {
   Program program(arguments("token", {"--ranks", "2"}, 1000000));
   ::unsetenv("REPRISE_JOB_TOKEN");
   wait_for_steps(program, folder / "token");
-  const std::vector<pid_t> ranks = children_of(program.process());
+  const std::vector<pid_t> ranks = program.children();
   ASSERT_EQ(ranks.size(), 2u) << program.err();
   EXPECT_NE(text_of("/proc/" + std::to_string(program.process()) + "/environ").find(secret),
             std::string::npos);
@@ -210,7 +201,7 @@ TEST_F(Ranks, ThatAreKilledAreNamedWithinSeconds) {
     const std::string out = "killed" + std::to_string(killed);
     Program program(arguments(out, {"--ranks", "2"}, 1000000));
     wait_for_steps(program, folder / out);
-    const std::vector<pid_t> ranks = children_of(program.process());
+    const std::vector<pid_t> ranks = program.children();
     ASSERT_EQ(ranks.size(), 2u) << program.err();
     kill(ranks[killed], SIGKILL);
     const auto begin = std::chrono::steady_clock::now();
@@ -227,7 +218,7 @@ TEST_F(Ranks, AreAllStoppedByASignalToOne) {
     const std::string out = "stopped" + std::to_string(stopped);
     Program program(arguments(out, {"--ranks", "2"}, 1000000));
     wait_for_steps(program, folder / out);
-    const std::vector<pid_t> ranks = children_of(program.process());
+    const std::vector<pid_t> ranks = program.children();
     ASSERT_EQ(ranks.size(), 2u) << program.err();
     kill(ranks[stopped], SIGTERM);
     EXPECT_EQ(program.wait(), 3) << program.err();

@@ -9,24 +9,16 @@
 #include "reprise/distributed/hub/frame_stream.h"
 #include "reprise/distributed/hub/hub_client.h"
 #include "reprise/distributed/hub/hub_server.h"
+#include "reprise/tests/distributed/hub_clients.h"
 #include "reprise/tests/support/child.h"
 
 namespace reprise::distributed {
 namespace {
 
+using testing::client_options;
+using testing::generous;
+using testing::short_timeout;
 using namespace std::chrono_literals;
-
-constexpr auto short_timeout = 1000ms, generous = 5000ms;
-
-HubClient::Options client_options(int port, int rank, int ranks) {
-  return {.place = [=] { return Place{.ports = {port}}; },
-          .job = "job",
-          .rank = rank,
-          .ranks = ranks,
-          .addresses = [=](const std::string&) { return std::vector<std::string>(size_t(ranks), "x"); },
-          .timeout = 20s,
-          .peer_timeout = short_timeout};
-}
 
 HubServer::Options server_options(int ranks) {
   return {.job = "job", .ranks = ranks, .timeout = 20s, .peer_timeout = short_timeout};
