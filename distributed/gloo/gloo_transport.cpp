@@ -186,7 +186,7 @@ class GlooTransport final : public Transport {
   }
 
   // The hub tells all ranks where each one's pairs listen.
-  void join(const Environment& environment, const JoinOptions& options, const Meeting& meeting) {
+  void join(const Environment& environment, const JoinOptions& options, const Meeting& meeting) try {
     hub_ = std::make_unique<HubClient>(
         HubClient::Options{.place =
                                [&] {
@@ -201,6 +201,9 @@ class GlooTransport final : public Transport {
                            .timeout = options.timeout,
                            .peer_timeout = options.peer_timeout},
         [this] { end_waits(); });
+  } catch (const TransportError&) {
+    throw_own_error();  // of the hub, which has told this rank as all others
+    throw;
   }
 
   // A device whose pairs listen on the address of the way to rank 0; where each rank finds its pair. Asked for again where the hub was not ours.
