@@ -17,7 +17,7 @@ bool has_gloo();
 
 struct JoinOptions {
   std::chrono::milliseconds timeout{};  ///< for all ranks to come
-  /// A rank whose process is not heard for so long is `silent`, from the moment on when all have come; 0: none is; nothing: as
+  /// A rank whose process is not heard for so long is `silent`, from the moment on when it has said who it is; 0: none is; nothing: as
   /// `GroupOptions::peer_timeout` says.
   std::optional<std::chrono::milliseconds> peer_timeout{};
   std::string token{};  ///< of the job; empty: none, and loopback alone

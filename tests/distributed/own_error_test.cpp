@@ -5,7 +5,10 @@
 #include <thread>
 
 #include "reprise/core/memory.h"
+#include "reprise/distributed/gloo/gloo_transport.h"
+#include "reprise/distributed/hub/mac.h"
 #include "reprise/tests/distributed/broken_transport.h"
+#include "reprise/tests/distributed/ranks.h"
 
 namespace reprise::distributed {
 namespace {
@@ -123,6 +126,23 @@ TEST(OwnError, OfAThreadOfTheTransportComesBeforeTheFailureThatTellsOfIt) {
   const auto group = ProcessGroup::over(broken);
   EXPECT_EQ(thrown_by([&] { group->barrier(); }), "bad_alloc");
   EXPECT_EQ(thrown_by([&] { group->check_alive(); }), "bad_alloc");
+}
+
+// The hub's thread, on rank 0, which waits for the others as any rank.
+TEST(OwnError, OfTheHubWhileRanksJoinIsThatOfItsRank) {
+  if (!has_gloo() || !has_mac()) GTEST_SKIP() << "needs Gloo, and tokens";
+  const std::vector<Environment> places = testing::places_of(2);
+  std::thread stranger([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // rank 0 has come
+    thrown_by([&] { connect_gloo(places[1], {.timeout = std::chrono::seconds(2)}); });
+  });
+  const std::string thrown = thrown_by([&] {
+    connect_gloo(places[0], {.timeout = std::chrono::seconds(60),
+                             .token = "0123456789abcdef",
+                             .tell = [](const std::string&) { throw std::bad_alloc(); }});
+  });
+  stranger.join();
+  EXPECT_EQ(thrown, "bad_alloc");
 }
 
 }  // namespace

@@ -107,6 +107,20 @@ TEST(GptPlanner, CountsShadowsBeforeTheFirstStepUnderAutocast) {
   }
 }
 
+// Those of both dtypes are stale: the first run frees two and makes one.
+TEST(GptPlanner, TakesAFirstRunThatFreesMoreThanItKeeps) {
+  Training training;
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    const amp::Autocast scope(test_device(), dtype);
+    training.loss().backward();
+  }
+  training.optimizer.step();
+  training.optimizer.zero_grad();
+  const amp::Autocast scope(test_device(), DType::bf16);
+  const recompute::Chain chain = training.model.h.profile(training.tokens);
+  EXPECT_GE(recompute::frontier(chain).back().cost.peak_bytes, training.measured_peak());
+}
+
 TensorList plain_losses(int steps, int micro_batches) { return Training().run(steps, micro_batches); }
 
 // The frontier of a model that has all its state.

@@ -41,7 +41,7 @@ struct Measured {
             .workspace_backward_bytes = beyond(backward_peak, saved + boundary),
             .gradient_bytes = std::max<int64_t>(0, gradients),
             .held_gradient_bytes = held_gradients,
-            .kept_bytes = kept,
+            .kept_bytes = std::max<int64_t>(0, kept),  // it may free more, which is stale
             .early_stop_seconds = replays ? std::max(0.0, seconds - median(replay_seconds)) : 0,
             .early_stop_bytes = replays ? std::max<int64_t>(0, forward_peak - replay_peak) : 0};
   }

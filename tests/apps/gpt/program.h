@@ -98,6 +98,21 @@ inline std::string run(const Arguments& arguments, int code = 0, const std::stri
   return program.out();
 }
 
+/// Kills one of the two ranks of a run once both train, and expects that the run ends within seconds; their processes.
+inline std::vector<pid_t> kill_rank(Program& program, const std::string& run_folder, size_t killed) {
+  std::error_code none;
+  while (program.is_running() &&
+         (std::filesystem::file_size(run_folder + "/metrics.jsonl", none) == 0 || none))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const std::vector<pid_t> ranks = program.children();
+  EXPECT_EQ(ranks.size(), 2u) << program.err();
+  if (killed < ranks.size()) kill(ranks[killed], SIGKILL);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(program.wait(), 4) << program.err();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  return ranks;
+}
+
 /// Expects exit code 2 and one line on standard error that holds each of `parts`.
 inline void expect_refused(const Arguments& arguments, const std::vector<std::string>& parts) {
   Program program(arguments);

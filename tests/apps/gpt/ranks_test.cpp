@@ -200,13 +200,7 @@ TEST_F(Ranks, ThatAreKilledAreNamedWithinSeconds) {
   for (size_t killed : {0u, 1u}) {
     const std::string out = "killed" + std::to_string(killed);
     Program program(arguments(out, {"--ranks", "2"}, 1000000));
-    wait_for_steps(program, folder / out);
-    const std::vector<pid_t> ranks = program.children();
-    ASSERT_EQ(ranks.size(), 2u) << program.err();
-    kill(ranks[killed], SIGKILL);
-    const auto begin = std::chrono::steady_clock::now();
-    EXPECT_EQ(program.wait(), 4) << program.err();
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+    kill_rank(program, folder / out, killed);
     const std::string text = program.err(), name = "rank " + std::to_string(killed);
     EXPECT_NE(text.find(name + " (pid "), std::string::npos) << text;
     EXPECT_TRUE(std::regex_search(text, std::regex(name + "( \\(pid [0-9]+\\))? died"))) << text;
