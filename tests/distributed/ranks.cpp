@@ -7,9 +7,12 @@
 #include <thread>
 
 #include "reprise/core/cuda/runtime.h"
+#include "reprise/core/error.h"
+#include "reprise/core/parallel.h"
 #include "reprise/distributed/nccl/nccl_channel.h"
 #include "reprise/distributed/threads/thread_groups.h"
 #include "reprise/io/crc32c.h"
+#include "reprise/io/folder.h"
 #include "reprise/tests/support/compare.h"
 
 namespace reprise::testing {
@@ -40,18 +43,49 @@ std::vector<std::string> run_threads(int ranks, const RankBody& body,
   return wrong;
 }
 
-// A child of this process: its rank and the end of a pipe that it writes to.
-struct Child {
-  pid_t pid = -1;
-  int from = -1;
-};
-
 constexpr int most_ranks = 5;  // of a world that tests make
 
 constexpr unsigned child_seconds = 120;  // then its alarm ends it
 
-Child start_child(const RankBody& body, const distributed::Environment& place,
-                  const distributed::GroupOptions& options, distributed::JoinOptions join) {
+// A thread that has been joined may be listed a moment longer.
+void wait_for_the_only_thread() {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (io::names_in("/proc/self/task").size() > size_t(num_threads())) {
+    check(std::chrono::steady_clock::now() < end,
+          "a process is forked beside threads of its parent: start them after it");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+}  // namespace
+
+std::vector<distributed::Environment> places_of(int ranks) {
+  static int jobs = 0;
+  const std::string job = std::to_string(getpid()) + "." + std::to_string(++jobs);
+  std::vector<distributed::Environment> places;
+  for (int rank = 0; rank < ranks; ++rank)
+    places.push_back(
+        {.launcher = "test", .rank = rank, .ranks = ranks, .job = job, .port = 20000 + getpid() % 20000});
+  return places;
+}
+
+StartedPlaces::StartedPlaces(const std::vector<distributed::Environment>& places, const RankBody& body,
+                             const distributed::GroupOptions& options,
+                             const std::vector<distributed::JoinOptions>& joins) {
+  wait_for_the_only_thread();
+  for (size_t i = 0; i < places.size(); ++i)
+    children_.push_back(start(body, places[i], options, joins.at(i)));
+}
+
+std::vector<std::string> StartedPlaces::outcomes() {
+  std::vector<std::string> all;
+  for (const Child& child : children_) all.push_back(outcome_of(child));
+  return all;
+}
+
+StartedPlaces::Child StartedPlaces::start(const RankBody& body, const distributed::Environment& place,
+                                          const distributed::GroupOptions& options,
+                                          distributed::JoinOptions join) {
   int ends[2];
   if (pipe(ends) != 0) return {};
   std::fflush(nullptr);
@@ -74,7 +108,7 @@ Child start_child(const RankBody& body, const distributed::Environment& place,
   return {pid, ends[0]};
 }
 
-std::string end_of(const Child& child) {
+std::string StartedPlaces::outcome_of(const Child& child) {
   std::string text;
   char bytes[4096];
   for (ssize_t n; (n = read(child.from, bytes, sizeof(bytes))) > 0;) text.append(bytes, size_t(n));
@@ -83,18 +117,6 @@ std::string end_of(const Child& child) {
   waitpid(child.pid, &status, 0);
   if (WIFSIGNALED(status)) return "signal " + std::to_string(WTERMSIG(status));
   return text;
-}
-
-}  // namespace
-
-std::vector<distributed::Environment> places_of(int ranks) {
-  static int jobs = 0;
-  const std::string job = std::to_string(getpid()) + "." + std::to_string(++jobs);
-  std::vector<distributed::Environment> places;
-  for (int rank = 0; rank < ranks; ++rank)
-    places.push_back(
-        {.launcher = "test", .rank = rank, .ranks = ranks, .job = job, .port = 20000 + getpid() % 20000});
-  return places;
 }
 
 std::vector<std::string> run_places(const std::vector<distributed::Environment>& places, const RankBody& body,
@@ -106,12 +128,7 @@ std::vector<std::string> run_places(const std::vector<distributed::Environment>&
 std::vector<std::string> run_places(const std::vector<distributed::Environment>& places, const RankBody& body,
                                     const distributed::GroupOptions& options,
                                     const std::vector<distributed::JoinOptions>& joins) {
-  std::vector<Child> children;
-  for (size_t i = 0; i < places.size(); ++i)
-    children.push_back(start_child(body, places[i], options, joins[i]));
-  std::vector<std::string> wrong;
-  for (const Child& child : children) wrong.push_back(end_of(child));
-  return wrong;
+  return StartedPlaces(places, body, options, joins).outcomes();
 }
 
 std::string name_of(Ranks kind) {

@@ -1,6 +1,8 @@
 // Runs one function on every rank of a world, over each transport that this build has.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <string>
 #include <vector>
@@ -28,13 +30,37 @@ std::vector<std::string> run_ranks(Ranks kind, int ranks, const RankBody& body,
                                    const distributed::GroupOptions& options = {
                                        .timeout = std::chrono::seconds(60)});
 
-/// The ranks of a new job on this machine, and one process for each of some of them, over Gloo.
+/// The ranks of a new job on this machine.
 std::vector<distributed::Environment> places_of(int ranks);
+
+/// One process for each of some ranks, over Gloo, that goes on beside its parent. Each is a fork: the parent starts its threads
+/// after it, as a lock that one of them holds (AddressSanitizer's malloc has such) stays held in a child.
+class StartedPlaces {
+ public:
+  /// Rank by rank, each with its own way of joining. Throws where this process has threads beside the pool's.
+  StartedPlaces(const std::vector<distributed::Environment>& places, const RankBody& body,
+                const distributed::GroupOptions& options, const std::vector<distributed::JoinOptions>& joins);
+  StartedPlaces(const StartedPlaces&) = delete;
+  /// Waits for all; what each found wrong.
+  std::vector<std::string> outcomes();
+
+ private:
+  struct Child {
+    pid_t pid = -1;
+    int from = -1;  // the end of a pipe that it writes to
+  };
+  static Child start(const RankBody& body, const distributed::Environment& place,
+                     const distributed::GroupOptions& options, distributed::JoinOptions join);
+  static std::string outcome_of(const Child& child);
+
+  std::vector<Child> children_;
+};
+
+/// Starts them and waits for their outcomes.
 std::vector<std::string> run_places(const std::vector<distributed::Environment>& places, const RankBody& body,
                                     const distributed::GroupOptions& options = {},
                                     const distributed::JoinOptions& join = {
                                         .timeout = std::chrono::seconds(60)});
-
 /// The same, where each rank joins in its own way.
 std::vector<std::string> run_places(const std::vector<distributed::Environment>& places, const RankBody& body,
                                     const distributed::GroupOptions& options,

@@ -20,6 +20,8 @@ class WelcomeChanger {
  public:
   WelcomeChanger(int hub_port, size_t field) : hub_port_(hub_port), field_(field) {
     listener_ = listen_on("127.0.0.1", {0}, port_);
+  }
+  void start() {
     thread_ = std::thread([this] { run(); });
   }
   ~WelcomeChanger() {
@@ -59,12 +61,15 @@ class WelcomeChanger {
 std::vector<std::string> outcomes_with_changed(size_t field) {
   auto places = testing::places_of(2);
   { const Socket any = listen_on("127.0.0.1", {0}, places[0].port); }
-  const WelcomeChanger between(places[0].port, field);
+  WelcomeChanger between(places[0].port, field);
   places[1].port = between.port();
-  return testing::run_places(places, [](ProcessGroup& group) {
+  const auto meet = [](ProcessGroup& group) {
     group.barrier();
     return "joined";
-  });
+  };
+  testing::StartedPlaces ranks(places, meet, {}, std::vector(2, JoinOptions{.timeout = 60s}));
+  between.start();
+  return ranks.outcomes();
 }
 
 class PairProof : public ::testing::Test {

@@ -338,9 +338,11 @@ std::string sums(ProcessGroup& group, Shared& shared) {
   return text.str();
 }
 
-std::vector<std::string> run_all(const std::vector<Environment>& places, Shared& shared) {
-  return testing::run_places(places, [&](ProcessGroup& group) { return sums(group, shared); }, {},
-                             {.timeout = 60s, .token = kToken});
+testing::StartedPlaces start(const std::vector<Environment>& places, Shared& shared) {
+  return {places,
+          [&](ProcessGroup& group) { return sums(group, shared); },
+          {},
+          std::vector(places.size(), JoinOptions{.timeout = 60s, .token = kToken})};
 }
 
 TEST_F(Stranger, AtHubAndPairsChangesNoBit) {
@@ -350,17 +352,16 @@ TEST_F(Stranger, AtHubAndPairsChangesNoBit) {
   ASSERT_NE(memory, MAP_FAILED);
   Shared& shared = *new (memory) Shared;
   shared.is_over = true;
-  const std::vector<std::string> calm = run_all(testing::places_of(3), shared);
+  const std::vector<std::string> calm = start(testing::places_of(3), shared).outcomes();
   shared.is_over = false;
   shared.joined = 0;
   const auto places = testing::places_of(3);
-  std::vector<std::string> first, others;
-  std::thread rank_0([&] { first = run_all({places[0]}, shared); });
+  testing::StartedPlaces rank_0 = start({places[0]}, shared);
   std::vector<Socket> stay;
   while (!connect_to("127.0.0.1", places[0].port)) std::this_thread::sleep_for(10ms);
   visits(places[0].port, 500, stay);
   EXPECT_TRUE(listening_ports_of_children().contains(places[0].port)) << "the hub's, before all have joined";
-  std::thread rest([&] { others = run_all({places[1], places[2]}, shared); });
+  testing::StartedPlaces rest = start({places[1], places[2]}, shared);
   const auto end = Clock::now() + 60s;
   while (shared.joined < 3 && Clock::now() < end) std::this_thread::sleep_for(10ms);
   int reached = 0;
@@ -371,11 +372,10 @@ TEST_F(Stranger, AtHubAndPairsChangesNoBit) {
       if (socket) send_all(socket, std::string(8, char(i)) + std::string(100, '\xff'));
     }
   shared.is_over = true;
-  rank_0.join();
-  rest.join();
+  std::vector<std::string> outcomes = rank_0.outcomes();
+  for (const std::string& other : rest.outcomes()) outcomes.push_back(other);
   munmap(memory, sizeof(Shared));
-  first.insert(first.end(), others.begin(), others.end());
-  EXPECT_EQ(first, calm);
+  EXPECT_EQ(outcomes, calm);
   EXPECT_EQ(reached, 0) << "a pair's port is open once all have connected";
 }
 
