@@ -47,15 +47,22 @@ constexpr int most_ranks = 5;  // of a world that tests make
 
 constexpr unsigned child_seconds = 120;  // then its alarm ends it
 
-// A thread that has been joined may be listed a moment longer.
-void wait_for_the_only_thread() {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-  while (io::names_in("/proc/self/task").size() > size_t(num_threads())) {
-    check(std::chrono::steady_clock::now() < end,
-          "a process is forked beside threads of its parent: start them after it");
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+// While it lives this process has no thread but the one that forks; the pool has its threads again after it.
+class OneThread {
+ public:
+  OneThread() {
+    set_num_threads(1);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (io::names_in("/proc/self/task").size() > 1) {  // one that was joined is listed a moment longer
+      check(std::chrono::steady_clock::now() < end,
+            "ranks are forked beside threads: start those after them");
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
-}
+  ~OneThread() { set_num_threads(threads); }
+
+  const int threads = num_threads();
+};
 
 }  // namespace
 
@@ -72,9 +79,13 @@ std::vector<distributed::Environment> places_of(int ranks) {
 StartedPlaces::StartedPlaces(const std::vector<distributed::Environment>& places, const RankBody& body,
                              const distributed::GroupOptions& options,
                              const std::vector<distributed::JoinOptions>& joins) {
-  wait_for_the_only_thread();
+  const OneThread alone;
+  const auto with_threads = [&](ProcessGroup& group) {
+    set_num_threads(alone.threads);
+    return body(group);
+  };
   for (size_t i = 0; i < places.size(); ++i)
-    children_.push_back(start(body, places[i], options, joins.at(i)));
+    children_.push_back(start(with_threads, places[i], options, joins.at(i)));
 }
 
 std::vector<std::string> StartedPlaces::outcomes() {

@@ -37,7 +37,7 @@ std::vector<distributed::Environment> places_of(int ranks);
 /// after it, as a lock that one of them holds (AddressSanitizer's malloc has such) stays held in a child.
 class StartedPlaces {
  public:
-  /// Rank by rank, each with its own way of joining. Throws where this process has threads beside the pool's.
+  /// Rank by rank, each with its own way of joining. Error where this process has threads beside the pool's.
   StartedPlaces(const std::vector<distributed::Environment>& places, const RankBody& body,
                 const distributed::GroupOptions& options, const std::vector<distributed::JoinOptions>& joins);
   StartedPlaces(const StartedPlaces&) = delete;
