@@ -58,10 +58,9 @@ int run_rank(int rank) try {
 }
 
 TEST_F(Gloo, JoinsByALaunchersVariables) {
-  std::fflush(nullptr);
   std::vector<pid_t> children;
   for (int rank = 0; rank < 2; ++rank) {
-    const pid_t child = fork();
+    const pid_t child = testing::fork_at_rest();
     if (child == 0) {
       alarm(testing::child_seconds);
       _exit(run_rank(rank));

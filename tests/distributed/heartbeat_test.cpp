@@ -285,7 +285,7 @@ TEST_F(Stopped, RankThatGoesWhileOthersConnectToItIsNamed) {
     { const Socket any = listen_on("127.0.0.1", {0}, hub_port); }
     for (auto& place : places) place.port = hub_port;
     places.pop_back();
-    const pid_t third = fork();
+    const pid_t third = testing::fork_at_rest();
     if (third == 0) {
       alarm(testing::child_seconds);
       _exit(join_and_go(hub_port, port, dies));

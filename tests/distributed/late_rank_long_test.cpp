@@ -43,7 +43,7 @@ class Load {
  public:
   explicit Load(int processes) {
     for (int i = 0; i < processes; ++i) {
-      const pid_t child = fork();
+      const pid_t child = testing::fork_at_rest();
       if (child < 0) throw std::runtime_error("fork");
       if (child > 0) {
         children_.push_back(child);
@@ -64,7 +64,6 @@ class Load {
 };
 
 TEST_F(LateRank, OfALoadedMachineIsNone) {
-  std::fflush(nullptr);
   const Load load(8);
   const auto wrong = testing::run_ranks(Ranks::gloo, 2, [](ProcessGroup& group) -> std::string {
     alarm(load_seconds);

@@ -74,10 +74,9 @@ class Leave : public ::testing::Test {
   // How each rank's process ended.
   template <class Body>
   static std::vector<std::string> outcomes(int ranks, const Body& body) {
-    std::fflush(nullptr);
     std::vector<pid_t> children;
     for (const Environment& place : places_of(ranks)) {
-      children.push_back(fork());
+      children.push_back(testing::fork_at_rest());
       if (children.back() == 0) _exit(run_rank(place, body));
     }
     std::vector<std::string> outcomes;

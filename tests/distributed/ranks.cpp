@@ -7,12 +7,10 @@
 #include <thread>
 
 #include "reprise/core/cuda/runtime.h"
-#include "reprise/core/error.h"
-#include "reprise/core/parallel.h"
 #include "reprise/distributed/nccl/nccl_channel.h"
 #include "reprise/distributed/threads/thread_groups.h"
 #include "reprise/io/crc32c.h"
-#include "reprise/io/folder.h"
+#include "reprise/tests/support/child.h"
 #include "reprise/tests/support/compare.h"
 
 namespace reprise::testing {
@@ -45,24 +43,7 @@ std::vector<std::string> run_threads(int ranks, const RankBody& body,
 
 constexpr int most_ranks = 5;  // of a world that tests make
 
-constexpr unsigned child_seconds = 120;  // then its alarm ends it
-
-// While it lives this process has no thread but the one that forks; the pool has its threads again after it.
-class OneThread {
- public:
-  OneThread() {
-    set_num_threads(1);
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-    while (io::names_in("/proc/self/task").size() > 1) {  // one that was joined is listed a moment longer
-      check(std::chrono::steady_clock::now() < end,
-            "ranks are forked beside threads: start those after them");
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-  }
-  ~OneThread() { set_num_threads(threads); }
-
-  const int threads = num_threads();
-};
+constexpr unsigned rank_seconds = 120;  // then its alarm ends it
 
 }  // namespace
 
@@ -79,13 +60,8 @@ std::vector<distributed::Environment> places_of(int ranks) {
 StartedPlaces::StartedPlaces(const std::vector<distributed::Environment>& places, const RankBody& body,
                              const distributed::GroupOptions& options,
                              const std::vector<distributed::JoinOptions>& joins) {
-  const OneThread alone;
-  const auto with_threads = [&](ProcessGroup& group) {
-    set_num_threads(alone.threads);
-    return body(group);
-  };
   for (size_t i = 0; i < places.size(); ++i)
-    children_.push_back(start(with_threads, places[i], options, joins.at(i)));
+    children_.push_back(start(body, places[i], options, joins.at(i)));
 }
 
 std::vector<std::string> StartedPlaces::outcomes() {
@@ -99,10 +75,9 @@ StartedPlaces::Child StartedPlaces::start(const RankBody& body, const distribute
                                           distributed::JoinOptions join) {
   int ends[2];
   if (pipe(ends) != 0) return {};
-  std::fflush(nullptr);
-  const pid_t pid = fork();
+  const pid_t pid = fork_at_rest();
   if (pid == 0) {
-    alarm(child_seconds);
+    alarm(rank_seconds);
     close(ends[0]);
     std::string wrong;
     try {

@@ -33,11 +33,10 @@ std::vector<std::string> run_ranks(Ranks kind, int ranks, const RankBody& body,
 /// The ranks of a new job on this machine.
 std::vector<distributed::Environment> places_of(int ranks);
 
-/// One process for each of some ranks, over Gloo, that goes on beside its parent. Each is a fork: the parent starts its threads
-/// after it, as a lock that one of them holds (AddressSanitizer's malloc has such) stays held in a child.
+/// One process for each of some ranks, over Gloo, that goes on beside its parent. Each is a fork: start threads after them.
 class StartedPlaces {
  public:
-  /// Rank by rank, each with its own way of joining. Error where this process has threads beside the pool's.
+  /// Rank by rank, each with its own way of joining.
   StartedPlaces(const std::vector<distributed::Environment>& places, const RankBody& body,
                 const distributed::GroupOptions& options, const std::vector<distributed::JoinOptions>& joins);
   StartedPlaces(const StartedPlaces&) = delete;

@@ -5,9 +5,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
+#include <thread>
 
 namespace reprise::testing {
 inline const pid_t first_process = getpid();
@@ -30,16 +34,37 @@ constexpr bool children_have_threads = false;
 constexpr bool children_have_threads = true;
 #endif
 
+inline bool other_threads_sleep() {
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (thread.path().filename() == std::to_string(gettid())) continue;
+    std::ifstream in(thread.path() / "stat");  // of one that has just ended there is none
+    std::string line;
+    std::getline(in, line);
+    const size_t name_end = line.rfind(") ");
+    if (name_end != std::string::npos && line[name_end + 2] != 'S') return false;
+  }
+  return true;
+}
+
 inline std::string describe(int status) {
   if (WIFEXITED(status)) return "exit " + std::to_string(WEXITSTATUS(status));
   return "signal " + std::to_string(WTERMSIG(status));  // 14: its alarm
 }
 
+/// Forks, after what is to be written. A fork copies one thread, and what another holds at that moment, such as a lock of
+/// AddressSanitizer's malloc, stays held in the child: there it waits until all others sleep, as those of the pool do.
+inline pid_t fork_at_rest() {
+  std::fflush(nullptr);
+#if defined(__SANITIZE_ADDRESS__)
+  while (!other_threads_sleep()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+#endif
+  return fork();
+}
+
 /// Forks. The child calls `body()` and ends by exit() with what it returns.
 template <class Body>
 std::string outcome_of_child(Body&& body) {
-  std::fflush(nullptr);
-  pid_t child = fork();
+  pid_t child = fork_at_rest();
   if (child == 0) {
     alarm(child_seconds);
     std::exit(body());

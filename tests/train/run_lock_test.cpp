@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "reprise/tests/io/temp_folder.h"
+#include "reprise/tests/support/child.h"
 
 namespace reprise::train {
 namespace {
@@ -39,7 +40,7 @@ TEST(RunLock, GoesWithTheProcessThatIsKilled) {
   TempFolder run;
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);
-  pid_t child = ::fork();
+  pid_t child = testing::fork_at_rest();
   if (child == 0) {
     RunLock held(run.path(), no_warning);
     if (::write(ready[1], "x", 1) == 1) ::pause();

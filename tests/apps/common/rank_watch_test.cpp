@@ -66,7 +66,7 @@ TEST_F(RankWatchEnds, ARankWhoseLauncherHasDied) {
   ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
-  const pid_t launcher = fork();
+  const pid_t launcher = testing::fork_at_rest();
   if (launcher == 0) {
     if (fork() == 0) alarm(testing::child_seconds), std::_Exit(computes_after_its_launcher(ends[1]));
     char byte = 0;

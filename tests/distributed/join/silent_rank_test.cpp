@@ -68,7 +68,7 @@ TEST(SilentInTheJoin, IsToldToTheStoppedProcessToo) {
   if (!testing::children_have_threads) GTEST_SKIP() << "needs children that start threads";
   int port = 0;
   Socket listener = listen_on("127.0.0.1", {0}, port);
-  const pid_t stopped = fork();
+  const pid_t stopped = testing::fork_at_rest();
   if (stopped == 0) {
     alarm(testing::child_seconds);
     listener.close();
