@@ -28,19 +28,20 @@ std::mutex& mutex() {
 }
 
 // Variables that the user has not set. RAS listens on a port of its own; NCCL keeps to the interface that the ranks joined by.
+void set_variables(const std::string& interface) {
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+  setenv("NCCL_RAS_ENABLE", "0", 0);
+  setenv("NCCL_SOCKET_IFNAME", ("=" + interface).c_str(), 0);  // "=": none whose name only begins so
+}
+
 const Nccl& prepared_library(const std::string& interface) {
-  static const Nccl& library = [&]() -> const Nccl& {
-    setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
-    setenv("NCCL_RAS_ENABLE", "0", 0);
-    setenv("NCCL_SOCKET_IFNAME", ("=" + interface).c_str(),
-           0);  // "=": this one, and none whose name begins so
-    const Nccl& opened = nccl_library();
-    int version = 0;
-    opened.get_version(&version);
-    check(version >= least_version, "NCCL: its version is ", version, ", ranks on GPUs need ", least_version,
-          " or newer");
-    return opened;
-  }();
+  static std::once_flag once;
+  std::call_once(once, set_variables, interface);
+  const Nccl& library = nccl_library();
+  int version = 0;
+  library.get_version(&version);
+  check(version >= least_version, "NCCL: its version is ", version, ", ranks on GPUs need ", least_version,
+        " or newer");
   return library;
 }
 

@@ -71,6 +71,7 @@ struct Process {
   std::map<int, int> calls;                  // by device
   std::map<int, bool> is_last_a_question{};  // by device
   NcclWindows windows = NcclWindows::made;
+  int version = NCCL_VERSION_CODE;
   ~Process() {
     if (!live.empty()) std::fprintf(stderr, "emulator: %zu communicators of NCCL leaked\n", live.size());
   }
@@ -110,7 +111,8 @@ bool is_joined(ncclComm& c) {
 }
 
 ncclResult_t get_version(int* version) {
-  *version = NCCL_VERSION_CODE;
+  std::lock_guard lock(process().mutex);
+  *version = process().version;
   return ncclSuccess;
 }
 
@@ -460,6 +462,11 @@ void set_nccl_fault(const std::optional<NcclFault>& fault) {
 std::string failed_nccl_function() {
   std::lock_guard lock(process().mutex);
   return process().failed;
+}
+
+void set_nccl_version(std::optional<int> version) {
+  std::lock_guard lock(process().mutex);
+  process().version = version.value_or(NCCL_VERSION_CODE);
 }
 
 void set_nccl_windows(NcclWindows kind) {

@@ -24,6 +24,9 @@ void set_nccl_fault(const std::optional<NcclFault>& fault);
 /// The function that failed, empty if the fault has not come yet.
 std::string failed_nccl_function();
 
+/// What ncclGetVersion says from here on, in this process: 21900 is 2.19.0; without one, what the header says.
+void set_nccl_version(std::optional<int> version);
+
 /// Buffers of calls that came on streams of that priority, so far.
 size_t nccl_calls_on(cuda::StreamPriority priority);
 

@@ -11,6 +11,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
+#include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -90,6 +93,21 @@ class Program {
   bool running_ = true;
   int code_ = -1;
 };
+
+/// Starts rank `rank` of two as torchrun would.
+inline std::unique_ptr<Program> start_rank(int rank, const Arguments& arguments, const char* instruction_set,
+                                           const char* program = gpt_program()) {
+  const std::map<const char*, std::string> variables = {
+      {"RANK", std::to_string(rank)},
+      {"WORLD_SIZE", "2"},
+      {"MASTER_ADDR", "127.0.0.1"},
+      {"MASTER_PORT", std::to_string(20000 + getpid() % 20000)},
+      {"REPRISE_ISA", instruction_set}};
+  for (const auto& [name, value] : variables) setenv(name, value.c_str(), 1);
+  auto started = std::make_unique<Program>(arguments, "", program);
+  for (const auto& [name, value] : variables) unsetenv(name);
+  return started;
+}
 
 /// Runs to the end and expects exit code `code`; returns what it printed.
 inline std::string run(const Arguments& arguments, int code = 0, const std::string& input = "") {

@@ -84,20 +84,6 @@ TEST_F(Ranks, WhatDoesNotFitIsRefused) {
   EXPECT_FALSE(std::filesystem::exists(folder / "a"));
 }
 
-// Starts rank `rank` of two as torchrun would.
-std::unique_ptr<Program> start_rank(int rank, const Arguments& arguments, const char* instruction_set) {
-  const std::map<const char*, std::string> variables = {
-      {"RANK", std::to_string(rank)},
-      {"WORLD_SIZE", "2"},
-      {"MASTER_ADDR", "127.0.0.1"},
-      {"MASTER_PORT", std::to_string(20000 + getpid() % 20000)},
-      {"REPRISE_ISA", instruction_set}};
-  for (const auto& [name, value] : variables) setenv(name, value.c_str(), 1);
-  auto program = std::make_unique<Program>(arguments);
-  for (const auto& [name, value] : variables) unsetenv(name);
-  return program;
-}
-
 // Where `--ranks` or a launcher's variables say that there are several: each would read another part of it.
 TEST_F(Ranks, DoNotShareStandardInput) {
   const Arguments from_input = train_arguments("-", folder / "a", 2, {"--accumulate", "2", "--timeout", "5"});

@@ -64,6 +64,28 @@ TEST_F(ImagesOnRanks, LeJepaHasTheBitsOfOneProcess) {
                        {"--batch", "4", "--accumulate", "4", "--local-views", "1"});
 }
 
+TEST_F(ImagesOnRanks, ThatReadOtherImagesAreToldInWhat) {
+  const TempFolder folder, other;
+  const std::string out = folder / "run";
+  const auto start = [&](int rank, const std::string& data) {
+    return start_rank(rank, vit_arguments(data, out, 2, {"--accumulate", "2"}), "portable", vit_program());
+  };
+  const auto rank_0 = start(0, tiny_images(folder)), rank_1 = start(1, tiny_images(other, 80));
+  for (Program* rank : {rank_0.get(), rank_1.get()}) {
+    EXPECT_NE(rank->wait(), 0) << rank->out();
+    EXPECT_NE(rank->err().find("train: ranks differ: rank 0 has train-crc32c = "), std::string::npos)
+        << rank->err();
+  }
+  EXPECT_FALSE(std::filesystem::exists(out));
+}
+
+TEST_F(ImagesOnRanks, LambNeedsWholeTensors) {
+  const TempFolder folder;
+  expect_vit_refused(
+      vit_arguments(tiny_images(folder), folder / "run", 1, {"--zero", "1", "--optimizer", "lamb"}),
+      {"--zero 1 is for --optimizer adamw and sgd, not lamb, which needs whole tensors"});
+}
+
 // What ranks share is counted as a rank has it, and plans are made so.
 TEST_F(ImagesOnRanks, SharedStepsArePredictedAndPlanned) {
   const TempFolder folder;

@@ -215,6 +215,23 @@ TEST_F(EmulatedNccl, WaitLetsTheHostGoOn) {
   });
 }
 
+TEST_F(EmulatedNccl, WaitOnIsForWhatComesOnThatStream) {
+  cuda::emulated::set_streams(Streams::deferred);
+  testing::expect_ranks_well(Ranks::nccl, 2, [](ProcessGroup& group) -> std::string {
+    for (int round = 0; round < 20; ++round) {
+      const Tensor x = Tensor::from<float>({1, 2}, {2}).to(group.device());
+      const cuda::OwnedStream side(group.device());
+      const Work work = group.all_reduce(x);
+      work.wait_on(side.get());
+      const cuda::StreamScope scope(side.get());
+      const Tensor y = x * 3.0;
+      if (y.to_vector<float>() != std::vector<float>{6, 12}) return "read before it was written";
+      work.synchronize();
+    }
+    return "";
+  });
+}
+
 TEST_F(EmulatedNccl, RankThatLeavesIsToldToThoseThatWait) {
   const auto wrong = run_ranks(Ranks::nccl, 3, [](ProcessGroup& group) -> std::string {
     Tensor x = Tensor::zeros({3}, DType::f32, group.device());
@@ -419,6 +436,15 @@ TEST_F(EmulatedNccl, ARankMayLeaveBeforeAnotherAsksWhetherAllAreThere) {
   EXPECT_FALSE(second.has_all(3));
   second.leave();
   EXPECT_FALSE(std::filesystem::exists(folder));
+}
+
+TEST_F(EmulatedNccl, OfAnOlderVersionIsRefused) {
+  emulated::set_nccl_version(21805);
+  testing::expect_error([] { new_nccl_id("lo"); },
+                        "NCCL: its version is 21805, ranks on GPUs need 21900 or newer");
+  emulated::set_nccl_version(21900);
+  EXPECT_NO_THROW(new_nccl_id("lo"));
+  emulated::set_nccl_version({});
 }
 
 TEST_F(EmulatedNccl, SetsWhatTheUserHasNot) {
