@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "reprise/core/cuda/emulated_queue.h"
+#include "reprise/core/cuda/stream.h"
 #include "reprise/core/memory.h"
 #include "reprise/distributed/data_parallel/data_parallel.h"
 #include "reprise/distributed/nccl/nccl_channel.h"
