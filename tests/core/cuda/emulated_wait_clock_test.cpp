@@ -14,7 +14,8 @@ namespace {
 class WaitClock : public DeferredStreamsTest {};
 
 TEST_F(WaitClock, CountsTheTimeThatAStreamStoodStill) {
-  constexpr std::chrono::milliseconds nap(5);
+  constexpr std::chrono::milliseconds nap(200);  // longer than a busy machine holds up a thread
+  constexpr double nap_seconds = 0.2;
   cuda::OwnedStream working(device), waiting(device);
   cuda::WaitClock clock;
   cuda::Event done(device);
@@ -23,10 +24,10 @@ TEST_F(WaitClock, CountsTheTimeThatAStreamStoodStill) {
   clock.wait(done, waiting.get());
   synchronize(waiting.get());
   double seconds = clock.seconds();
-  EXPECT_GE(seconds, 0.005);
+  EXPECT_GE(seconds, nap_seconds);
   clock.wait(done, waiting.get());
   synchronize(waiting.get());
-  EXPECT_LT(clock.seconds() - seconds, 0.005);
+  EXPECT_LT(clock.seconds() - seconds, nap_seconds);
 }
 
 }  // namespace
