@@ -15,6 +15,7 @@
 namespace reprise::distributed {
 namespace {
 
+constexpr std::chrono::milliseconds connect_time{2000};   // a machine that is gone does not answer
 constexpr std::chrono::milliseconds greeting_time{1000};  // another server may never speak first
 constexpr std::chrono::milliseconds proof_time{5000};     // as the hub gives a rank
 constexpr std::chrono::milliseconds refusal_time{1000};
@@ -62,7 +63,7 @@ void HubClient::join(const Options& options) {
   while (!heard && Clock::now() < give_up_at) {  // a hub that waited too long for the hello has hung up
     const std::optional<Place> place = options.place();
     tried = {};
-    for (size_t i = 0; place && !heard && i < place->ports.size(); ++i)
+    for (size_t i = 0; place && !heard && i < place->ports.size() && Clock::now() < give_up_at; ++i)
       heard = ask(options, place->address, place->ports[i], deadline);
     if (place) tried.add(place->address, ", ports ", place->ports.front(), " to ", place->ports.back());
     // A stranger may listen where the hub is to be: another answer may follow.
@@ -81,22 +82,22 @@ void HubClient::join(const Options& options) {
 // What the hub there says once all have come; nothing where there is none of ours.
 std::optional<Frame> HubClient::ask(const Options& options, const std::string& address, int port,
                                     Clock::time_point deadline) {
-  stream_ = FrameStream(connect_to(address, port));
+  stream_ = FrameStream(connect_to(address, port, std::min(connect_time, until(deadline))));
   peer_timeout_ = peer_timeout_of(options.peer_timeout, address);
   if (!stream_ || (options.token.empty() && !is_same_user(stream_.socket()))) return {};
-  const std::optional<std::string> hub_nonce = greeting(options.job);
+  const std::optional<std::string> hub_nonce = greeting(options.job, deadline);
   if (!hub_nonce) return {};
   const Handshake handshake(options.token, options.job, *hub_nonce);
   hello_ =
       handshake.proved({.rank = options.rank, .ranks = options.ranks, .pid = getpid(), .host = host_name()});
   if (!stream_.send(frame_of(hello_))) return {};
-  const std::optional<bool> is_accepted = accepts(handshake);
+  const auto by = deadline + greeting_time;  // the hub's own word is better
+  const std::optional<bool> is_accepted = accepts(handshake, by);
   if (is_accepted && !*is_accepted)
     refusal_ = detail::join("rank 0 at ", address, ':', port, ' ', difference_of(options.token, *hub_nonce),
                             "; REPRISE_JOB_TOKEN or --token-file must be the same on all ranks");
   if (!is_accepted.value_or(false)) return {};
   stream_.seal(handshake.key_to_hub(hello_), handshake.key_to_rank(hello_));
-  const auto by = deadline + greeting_time;  // the hub's own word is better
   const std::optional<Frame> called = answer(by);
   if (!called || called->kind != FrameKind::call) return called;
   take_call(*called);
@@ -105,9 +106,9 @@ std::optional<Frame> HubClient::ask(const Options& options, const std::string& a
 }
 
 // The nonce of our job's hub, which may be empty; nothing from any other server.
-std::optional<std::string> HubClient::greeting(const std::string& job) {
+std::optional<std::string> HubClient::greeting(const std::string& job, Clock::time_point deadline) {
   try {
-    const std::optional<Frame> frame = receive(Clock::now() + greeting_time);
+    const std::optional<Frame> frame = receive(std::min(Clock::now() + greeting_time, deadline));
     if (!frame || frame->kind != FrameKind::greeting || frame->fields.size() != 3) return {};
     if (frame->fields[0] != hub_protocol) return {};
     if (frame->fields[1] == job) return frame->fields[2];
@@ -121,9 +122,9 @@ std::optional<std::string> HubClient::greeting(const std::string& job) {
 }
 
 // Whether the hub takes this rank, and has proved itself; nothing if it hangs up.
-std::optional<bool> HubClient::accepts(const Handshake& handshake) {
+std::optional<bool> HubClient::accepts(const Handshake& handshake, Clock::time_point deadline) {
   try {
-    const std::optional<Frame> frame = receive(Clock::now() + proof_time);
+    const std::optional<Frame> frame = receive(std::min(Clock::now() + proof_time, deadline));
     if (!frame) return {};
     return frame->kind == FrameKind::accepted && frame->fields.size() == 1 &&
            is_same_secret(frame->fields[0], handshake.hub_proof(hello_));

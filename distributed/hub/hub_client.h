@@ -33,9 +33,9 @@ class HubClient {
     std::optional<std::chrono::milliseconds>
         peer_timeout{};  ///< for a heartbeat of the hub; 0: none; nothing: GroupOptions's default
   };
-  /// Waits until all ranks have come. Throws TransportError: `late` if they do not, `silent` where the hub stops, `refused`
-  /// with its reason, or within a second or so where this rank's token is not the hub's; or what the hub says has ended the world
-  /// meanwhile. From then on a thread sends heartbeats and listens; it calls `on_failure` once, when the world has ended.
+  /// Waits until all ranks have come, and no longer than the timeout and 1 s. Throws TransportError: `late` if they do not, `silent`
+  /// where the hub stops, `refused` with its reason, or within a second or so where this rank's token is not the hub's; or what the
+  /// hub says has ended the world meanwhile. From then on a thread sends heartbeats and listens; it calls `on_failure` once, when the world has ended.
   HubClient(const Options& options, std::function<void()> on_failure);
   ~HubClient();
   HubClient(const HubClient&) = delete;
@@ -61,8 +61,8 @@ class HubClient {
   void join(const Options& options);
   std::optional<Frame> ask(const Options& options, const std::string& address, int port,
                            Clock::time_point deadline);
-  std::optional<std::string> greeting(const std::string& job);
-  std::optional<bool> accepts(const Handshake& handshake);
+  std::optional<std::string> greeting(const std::string& job, Clock::time_point deadline);
+  std::optional<bool> accepts(const Handshake& handshake, Clock::time_point deadline);
   void take_welcome(const Options& options, const Frame& frame);
   std::optional<Frame> receive(Clock::time_point deadline);
   std::optional<Frame> answer(Clock::time_point deadline);

@@ -203,6 +203,45 @@ TEST(Hub, TriesTheNextPortWhereAnotherServerListens) {
                "rank 0 can listen at none of these:", std::to_string(silent_port), "Address already in use");
 }
 
+// A join ends within its timeout and 1 s; what a busy machine may take is beyond that.
+constexpr auto join_timeout = 300ms, end_of_join = join_timeout + 1s + 1500ms;
+
+TEST(Hub, IsNotLookedForBeyondTheTimeoutWhereManyServersSayNothing) {
+  std::vector<Socket> servers;
+  Place place;
+  for (int i = 0; i < 17; ++i) servers.push_back(listen_on("127.0.0.1", {0}, place.ports.emplace_back()));
+  const HubClient::Options options{.place = [=] { return place; },
+                                   .job = "job",
+                                   .token = "so that who has the other end is not asked",
+                                   .rank = 1,
+                                   .ranks = 2,
+                                   .timeout = join_timeout};
+  const auto begin = Clock::now();
+  expect_error([&] { HubClient client(options, [] {}); }, "rank 0 was not found, at none of:");
+  EXPECT_LT(Clock::now() - begin, end_of_join);
+}
+
+TEST(Hub, IsNotWaitedForBeyondTheTimeoutWhereItGreetsAlone) {
+  Place place;
+  const Socket listener = listen_on("127.0.0.1", {0}, place.ports.emplace_back());
+  std::vector<FrameStream> greeted;
+  std::jthread server([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      if (!wait_readable(listener, 10ms)) continue;
+      greeted.emplace_back(accept_from(listener));
+      greeted.back().send({FrameKind::greeting, {hub_protocol, "job", ""}});
+    }
+  });
+  const HubClient::Options options{
+      .place = [=] { return place; }, .job = "job", .rank = 1, .ranks = 2, .timeout = join_timeout};
+  const auto begin = Clock::now();
+  expect_error([&] { HubClient client(options, [] {}); }, "rank 0 was not found, at none of:");
+  EXPECT_LT(Clock::now() - begin, end_of_join);
+  server.request_stop();
+  server.join();
+  EXPECT_FALSE(greeted.empty());
+}
+
 TEST(Hub, ListensOnTheSocketThatALauncherHasOpened) {
   int port = 0, taken = 0;
   Socket listener = listen_on("127.0.0.1", {0}, port);
