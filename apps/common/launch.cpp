@@ -84,11 +84,12 @@ struct Job {
 Socket token_pipe(const std::string& token) {
   if (token.empty()) return {};
   int ends[2];
-  check(::pipe2(ends, O_CLOEXEC) == 0, "--ranks: pipe: ", std::strerror(errno));
+  const int made = ::pipe2(ends, O_CLOEXEC);  // before its errno is read
+  check(made == 0, "--ranks: pipe: ", std::strerror(errno));
   Socket reader(ends[0]);
   const Socket writer(ends[1]);
-  check(::write(writer.fd(), token.data(), token.size()) == ssize_t(token.size()),
-        "--ranks: pipe: ", std::strerror(errno));
+  const ssize_t written = ::write(writer.fd(), token.data(), token.size());
+  check(written == ssize_t(token.size()), "--ranks: pipe: ", std::strerror(errno));
   return reader;
 }
 
@@ -97,7 +98,8 @@ class Rank {
  public:
   Rank(int rank, int ranks, const Job& job, char** argv, const SignalReader& signals) : rank_(rank) {
     int ends[2];
-    check(::pipe2(ends, O_CLOEXEC) == 0, "--ranks: pipe: ", std::strerror(errno));
+    const int made = ::pipe2(ends, O_CLOEXEC);
+    check(made == 0, "--ranks: pipe: ", std::strerror(errno));
     errors_ = Socket(ends[0]);
     const Socket writer(ends[1]);
     const Socket token = token_pipe(job.token);

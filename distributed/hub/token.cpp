@@ -104,7 +104,8 @@ std::string take_token(const std::string& file) {
 
 std::string random_bytes(size_t count) {
   std::string bytes(count, '\0');
-  check(::getrandom(bytes.data(), count, 0) == ssize_t(count), "join: getrandom: ", std::strerror(errno));
+  const ssize_t got = ::getrandom(bytes.data(), count, 0);  // before its errno is read
+  check(got == ssize_t(count), "join: getrandom: ", std::strerror(errno));
   return bytes;
 }
 
