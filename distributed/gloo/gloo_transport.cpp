@@ -38,6 +38,11 @@ constexpr milliseconds goodbye_time{200};   // a connection ended: its rank's go
 constexpr milliseconds verdict_time{2000};  // for the hub to say why
 constexpr const char* untrusted = "; each rank's --tls-cert must be signed by one of the others' --tls-ca";
 
+// At least 1 ms, also where it has passed.
+milliseconds until(Clock::time_point deadline) {
+  return std::max(milliseconds(1), std::chrono::ceil<milliseconds>(deadline - Clock::now()));
+}
+
 int port_in(const std::vector<char>& address) {
   const sockaddr_storage at = ::gloo::transport::tcp::Address(address).getSockaddr();
   return ntohs(reinterpret_cast<const sockaddr_in&>(at).sin_port);
@@ -48,8 +53,8 @@ class GlooTransport final : public Transport {
   GlooTransport(const Environment& environment, const JoinOptions& options)
       : rank_(environment.rank), ranks_(environment.ranks), tls_(options.tls) {
     ignore_sigpipe();
-    Meeting meeting(environment, options.token, options.bind, options.tell);
     const auto deadline = Clock::now() + options.timeout;
+    Meeting meeting(environment, options.token, options.bind, options.tell, options.timeout);
     if (rank_ == 0) {
       server_ = std::make_unique<HubServer>(HubServer::Options{.address = meeting.listen_address(),
                                                                .ports = meeting.ports(),
@@ -58,11 +63,11 @@ class GlooTransport final : public Transport {
                                                                .ranks = ranks_,
                                                                .token = options.token,
                                                                .tell = options.tell,
-                                                               .timeout = options.timeout,
+                                                               .timeout = until(deadline),
                                                                .peer_timeout = options.peer_timeout});
       meeting.announce(server_->port());
     }
-    join(environment, options, meeting);
+    join(environment, options, meeting, deadline);
     connect();
     for (const int port : ports_) close_listener(port);
     prove(deadline);
@@ -186,7 +191,8 @@ class GlooTransport final : public Transport {
   }
 
   // The hub tells all ranks where each one's pairs listen.
-  void join(const Environment& environment, const JoinOptions& options, const Meeting& meeting) try {
+  void join(const Environment& environment, const JoinOptions& options, const Meeting& meeting,
+            Clock::time_point deadline) try {
     hub_ = std::make_unique<HubClient>(
         HubClient::Options{.place =
                                [&] {
@@ -198,7 +204,7 @@ class GlooTransport final : public Transport {
                            .rank = rank_,
                            .ranks = ranks_,
                            .addresses = [&](const std::string& own) { return listen(own, options.timeout); },
-                           .timeout = options.timeout,
+                           .timeout = until(deadline),
                            .peer_timeout = options.peer_timeout},
         [this] { end_waits(); });
   } catch (const TransportError&) {
@@ -305,8 +311,8 @@ class GlooTransport final : public Transport {
     if (is_failed_ || hub_->failure()) abort_waits();
     std::optional<std::string> error;
     try {
-      const auto time = std::max(milliseconds(1), std::chrono::ceil<milliseconds>(deadline - Clock::now()));
-      if (!(way == Way::in ? buffer.waitRecv(nullptr, time) : buffer.waitSend(nullptr, time)))
+      if (!(way == Way::in ? buffer.waitRecv(nullptr, until(deadline))
+                           : buffer.waitSend(nullptr, until(deadline))))
         error = "the wait was ended";
     } catch (const ::gloo::Exception& thrown) { error = thrown.what(); }
     return error;

@@ -1,5 +1,6 @@
 #include "reprise/distributed/hub/meeting.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -13,19 +14,20 @@ namespace reprise::distributed {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds time_for_names{60};
 constexpr std::chrono::milliseconds between_questions{500};
 
 // Of rank 0; the name service of a cluster knows it some time after it has started.
-std::string resolved(const std::string& host, bool may_wait) {
-  const auto end = Clock::now() + time_for_names;
+std::string resolved(const std::string& host, std::chrono::milliseconds time) {
+  check(host.find(':') == std::string::npos, "join: rank 0 is at ", quote(host),
+        ", which is no name of a machine; addresses are IPv4");
+  const auto end = Clock::now() + time;
   while (true) {
     try {
       return address_of(host);
     } catch (const Error&) {
-      if (!may_wait || Clock::now() > end) throw;
+      if (Clock::now() >= end) throw;
     }
-    std::this_thread::sleep_for(between_questions);
+    std::this_thread::sleep_until(std::min(Clock::now() + between_questions, end));
   }
 }
 
@@ -49,8 +51,12 @@ bool means_loopback(const std::string& host) { return host == "localhost" || is_
 
 }  // namespace
 
-Meeting::Meeting(const Environment& e, const std::string& token, const std::string& bind, const Tell& tell)
-    : is_first_(e.rank == 0), has_token_(!token.empty()) {
+Meeting::Meeting(const Environment& e, const std::string& token, const std::string& bind, const Tell& tell,
+                 std::chrono::milliseconds timeout)
+    : is_first_(e.rank == 0),
+      has_token_(!token.empty()),
+      time_for_names_(has_token_ ? std::min<std::chrono::milliseconds>(timeout, longest_time_for_names)
+                                 : std::chrono::milliseconds(0)) {
   check(!has_token_ || has_mac(),
         "join: a job's token is proved by libcrypto, which this build does not have; sudo apt-get install "
         "libssl-dev, and configure again");
@@ -63,7 +69,7 @@ void Meeting::choose(const Environment& e, const std::string& bind, const Tell& 
   const bool is_bound = is_first_ && !bind.empty() && bind != any_address;
   const std::string host = is_bound ? bind : e.address;
   if (!host.empty())
-    place_.address = resolved(host, has_token_);
+    place_.address = resolved(host, time_for_names_);
   else if (has_token_)
     place_.address = only_address();
   listen_ = is_first_ && bind == any_address ? bind : place_.address;

@@ -1,6 +1,7 @@
 // Meeting: where rank 0 of a job listens, and where the others look for it.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 
@@ -9,16 +10,19 @@
 
 namespace reprise::distributed {
 
+/// For how long a name that has no address yet is asked for again.
+inline constexpr std::chrono::minutes longest_time_for_names{1};
+
 class Meeting {
  public:
   using Tell = std::function<void(const std::string& line)>;
 
   /// `bind`: the address rank 0 listens on in place of the environment's; 0.0.0.0, of which it warns by `tell`, is all that its machine
-  /// has. Error where an address is not of loopback and there is no token, or no libcrypto to prove it by; and where rank 0's
-  /// address is to be found in a folder, none is said and this machine has several. With a token, a name that has no address yet
-  /// is asked for again for a minute.
-  Meeting(const Environment& environment, const std::string& token, const std::string& bind,
-          const Tell& tell);
+  /// has. Error where an address is not of loopback and there is no token, or no libcrypto to prove it by; where one is of IPv6; and
+  /// where rank 0's address is to be found in a folder, none is said and this machine has several. With a token, a name that has no
+  /// address yet is asked for again for a minute, or for the join's timeout where that is shorter.
+  Meeting(const Environment& environment, const std::string& token, const std::string& bind, const Tell& tell,
+          std::chrono::milliseconds timeout = longest_time_for_names);
   ~Meeting();  ///< on rank 0: what was announced is gone
   Meeting(const Meeting&) = delete;
 
@@ -35,6 +39,7 @@ class Meeting {
   void choose(const Environment& environment, const std::string& bind, const Tell& tell);
 
   bool is_first_ = false, has_token_ = false, is_announced_ = false;
+  std::chrono::milliseconds time_for_names_{};
   std::string listen_;
   Place place_;
   std::optional<RendezvousFile> file_{};

@@ -113,6 +113,18 @@ TEST_F(Gloo, RankThatNeverComesIsToldByWhoDid) {
   }
 }
 
+TEST_F(Gloo, NameWithoutAnAddressIsAskedForNoLongerThanTheTimeout) {
+  if (!has_mac()) GTEST_SKIP() << "needs libcrypto";
+  const auto begin = Clock::now();
+  expect_error(
+      [&] {
+        connect_gloo({.rank = 1, .ranks = 2, .address = "no.such.host.invalid", .port = 20000},
+                     {.timeout = 500ms, .token = token});
+      },
+      "which has no address");
+  EXPECT_LT(Clock::now() - begin, 20s) << "with what the name service itself takes";
+}
+
 TEST_F(Gloo, TwoJobsOfOnePortDoNotMeet) {
   auto first = places_of(2), second = places_of(2);
   std::vector<Environment> all{first[0], second[0], first[1], second[1]};

@@ -162,6 +162,11 @@ TEST(Hub, SaysWhoCameWhereNotAllDo) {
                "not all of 3 ranks came within 1 s; those that did: rank 1 (pid ");
 }
 
+TEST(Hub, SaysItsTimeInTenthsOfASecond) {
+  HubServer server({.job = "job", .ranks = 2, .timeout = 950ms});
+  expect_error([&] { HubClient client(client_options(server, 1, 2), [] {}); }, "2 ranks came within 1 s; ");
+}
+
 TEST(Hub, RanksOfAnotherJobDoNotJoin) {
   HubServer server({.job = "job#2", .ranks = 2, .timeout = 20s});
   auto options = client_options(server, 1, 2);

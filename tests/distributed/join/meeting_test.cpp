@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "reprise/distributed/hub/address.h"
 #include "reprise/distributed/hub/mac.h"
 #include "reprise/io/atomic_file.h"
@@ -16,6 +18,7 @@ namespace {
 
 using testing::expect_error;
 using testing::TempFolder;
+using namespace std::chrono_literals;
 
 const std::string kToken = "0123456789abcdef0123456789abcdef", kOther = "another token of the same length";
 
@@ -62,6 +65,33 @@ TEST_F(Meetings, BeyondLoopbackNeedAToken) {
   EXPECT_EQ(Meeting({.ranks = 2, .address = "localhost"}, "", "", tell).listen_address(), "127.0.0.1");
   expect_error([&] { Meeting({.ranks = 2, .address = "no.such.host.invalid"}, "", "", tell); },
                "has no address");
+}
+
+TEST_F(Meetings, AskForANameNoLongerThanTheTimeout) {
+  for (const int rank : {0, 1}) {
+    const auto begin = std::chrono::steady_clock::now();
+    expect_error(
+        [&] {
+          Meeting({.rank = rank, .ranks = 2, .address = "no.such.host.invalid"}, kToken, "", tell, 700ms);
+        },
+        "rank 0 is at \"no.such.host.invalid\", which has no address");
+    const auto time = std::chrono::steady_clock::now() - begin;
+    EXPECT_GE(time, 700ms) << "it may come up late";
+    EXPECT_LT(time, 20s) << "and what the name service itself takes";
+  }
+}
+
+TEST_F(Meetings, RefuseAddressesOfIPv6AtOnce) {
+  for (const std::string address : {"::1", "[::1]", "fe80::1%eth0", "2001:db8::5"}) {
+    const std::string said =
+        "rank 0 is at \"" + address + "\", which is no name of a machine; addresses are IPv4";
+    for (const std::string& token : {std::string(), kToken}) {
+      const auto begin = std::chrono::steady_clock::now();
+      expect_error([&] { Meeting({.rank = 1, .ranks = 2, .address = address}, token, "", tell, 10s); }, said);
+      expect_error([&] { Meeting({.ranks = 2}, token, address, tell, 10s); }, said);
+      EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+    }
+  }
 }
 
 TEST_F(Meetings, FileSaysWhereRank0Is) {
