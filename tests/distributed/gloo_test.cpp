@@ -11,6 +11,8 @@
 #include "reprise/distributed/hub/address.h"
 #include "reprise/distributed/hub/mac.h"
 #include "reprise/distributed/hub/rendezvous.h"
+#include "reprise/io/atomic_file.h"
+#include "reprise/io/file.h"
 #include "reprise/io/folder.h"
 #include "reprise/tests/distributed/ranks.h"
 #include "reprise/tests/io/temp_folder.h"
@@ -172,7 +174,10 @@ TEST_F(Gloo, RanksMeetByAFile) {
     place.address = place.rank == 0 ? "127.0.0.1" : "";
   }
   folder.write("kept", "");
-  RendezvousFile(folder / "", places[0].job, "the token of an earlier job").write("127.0.0.1", 1);
+  RendezvousFile earlier(folder / "", places[0].job, "the token of an earlier job");
+  earlier.write("127.0.0.1", 1);
+  io::write_file(RendezvousFile(folder / "", places[0].job, token).path(), io::read_file(earlier.path()));
+  earlier.remove();
   std::swap(places[0], places[2]);  // the others look for the file before it is there
   const auto wrong = run_places(places, sums_of, {}, {.timeout = 30s, .token = token});
   EXPECT_EQ(wrong, std::vector<std::string>(3));

@@ -118,11 +118,13 @@ TEST_F(Meetings, FileSaysWhereRank0Is) {
 }
 
 TEST_F(Meetings, FileOfAnotherJobOrAStrangerIsNotBelieved) {
-  const RendezvousFile file(folder / "", "job", kToken);
-  RendezvousFile(folder / "", "job", kOther).write("203.0.113.5", 1234);
-  EXPECT_FALSE(file.read()) << "another token";
-  RendezvousFile(folder / "", "job", "").write("203.0.113.5", 1234);
-  EXPECT_FALSE(file.read()) << "none";
+  RendezvousFile file(folder / "", "job", kToken);
+  for (const std::string& token : {kOther, std::string()}) {
+    RendezvousFile strangers(folder / "", "job", token);
+    strangers.write("203.0.113.5", 1234);
+    io::write_file(file.path(), io::read_file(strangers.path()));
+    EXPECT_FALSE(file.read()) << token;
+  }
   file.write("203.0.113.5", 1234);
   const std::string good = io::read_file(file.path());
   ASSERT_TRUE(file.read());
@@ -138,9 +140,44 @@ TEST_F(Meetings, FileOfAnotherJobOrAStrangerIsNotBelieved) {
   EXPECT_EQ(file.read()->address, "203.0.113.6") << "a newer attempt has replaced it";
 }
 
+// As two jobs of one folder that no launcher gives a name.
+TEST_F(Meetings, FilesOfTwoTokensDoNotMeet) {
+  Environment first{.ranks = 2, .address = "127.0.0.1", .rendezvous_folder = folder / ""};
+  Environment second = first;
+  second.rank = 1;
+  second.address = "";
+  Meeting ours(first, kToken, "", tell);
+  ours.announce(31234);
+  const Meeting looks(second, kToken, "", tell);
+  {
+    Meeting theirs(first, kOther, "", tell);
+    theirs.announce(31235);
+    ASSERT_TRUE(looks.place()) << "the other job has replaced it";
+    EXPECT_EQ(looks.place()->ports, std::vector{31234});
+    EXPECT_EQ(Meeting(second, kOther, "", tell).place()->ports, std::vector{31235});
+  }
+  EXPECT_TRUE(looks.place()) << "the other job has removed it";
+  const std::string name = io::names_in(folder / "").at(0);
+  EXPECT_EQ(name.size(), std::string("reprise--0-01234567.address").size()) << name;
+  EXPECT_EQ(name.substr(0, 11), "reprise--0-");
+}
+
+TEST(RendezvousFiles, AreRemovedByWhoWroteThemAlone) {
+  TempFolder folder;
+  RendezvousFile first(folder / "", "", ""), second(folder / "", "", "");
+  first.write("127.0.0.1", 1234);
+  second.write("127.0.0.1", 1235);
+  first.remove();
+  ASSERT_TRUE(second.read()) << "a later attempt's is gone";
+  EXPECT_EQ(second.read()->ports, std::vector{1235});
+  second.remove();
+  EXPECT_TRUE(io::names_in(folder / "").empty());
+  second.remove();
+}
+
 TEST(RendezvousFiles, WithoutATokenLeadToLoopbackAlone) {
   TempFolder folder;
-  const RendezvousFile file(folder / "", "job", "");
+  RendezvousFile file(folder / "", "job", "");
   file.write("127.0.0.1", 1234);
   EXPECT_EQ(file.read()->ports, std::vector{1234});
   file.write("203.0.113.5", 1234);
