@@ -8,6 +8,7 @@
 namespace reprise::distributed {
 
 std::unique_ptr<ProcessGroup> ProcessGroup::join(const GroupOptions& options) {
+  check_times(options);  // before others meet a rank that would refuse them then
   const Environment environment = read_environment(process_variables());
   if (environment.ranks == 1) return alone(options);
   if (options.device.is_cuda())

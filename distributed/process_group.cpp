@@ -103,6 +103,13 @@ class OneCaller {
 
 }  // namespace
 
+void check_times(const GroupOptions& options) {
+  check(options.timeout.count() > 0, "ProcessGroup: the timeout is ", options.timeout.count(), " ms");
+  check_time("ProcessGroup: timeout", options.timeout);
+  check_time("ProcessGroup: peer_timeout", options.peer_timeout.value_or(std::chrono::milliseconds(0)));
+  check_time("ProcessGroup: notice_after", options.notice_after);
+}
+
 ProcessGroup::ProcessGroup(std::unique_ptr<GroupCalls> calls) : calls_(std::move(calls)) {}
 
 ProcessGroup::~ProcessGroup() {
@@ -114,7 +121,7 @@ ProcessGroup::~ProcessGroup() {
 
 std::unique_ptr<ProcessGroup> ProcessGroup::over(std::shared_ptr<Transport> transport,
                                                  const GroupOptions& options) {
-  check(options.timeout.count() > 0, "ProcessGroup: the timeout is ", options.timeout.count(), " ms");
+  check_times(options);
   auto world = std::make_shared<World>(std::move(transport), options.notice_after, options.tell);
   std::vector<int> members;
   for (int rank = 0; rank < world->ranks(); ++rank) members.push_back(rank);

@@ -24,6 +24,7 @@
 namespace reprise::distributed {
 
 /// How long a group waits and what it says then; where its ranks meet; where its tensors are.
+/// No time is longer than `longest_time` (distributed/transport.h), 16,777,216 s.
 struct GroupOptions {
   /// A rank that does not make a call for so long after another one has begun it is `late`.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
@@ -44,6 +45,9 @@ struct GroupOptions {
   /// Where this rank's tensors are, beside the CPU: a GPU that no other rank uses, for which NCCL moves them.
   Device device = Device::cpu();
 };
+
+/// Error where one of its times is below 0 or too long, or the timeout is 0.
+void check_times(const GroupOptions& options);
 
 class GroupCalls;
 

@@ -8,11 +8,22 @@
 #include <span>
 #include <string>
 
+#include "reprise/core/error.h"
 #include "reprise/distributed/errors.h"
 
 namespace reprise::distributed {
 
 using Clock = std::chrono::steady_clock;  ///< of deadlines
+
+/// 194 days, the most that the programs' --timeout takes. A deadline that is not much further ahead is still a time of the clock,
+/// which counts nanoseconds.
+inline constexpr std::chrono::seconds longest_time{1 << 24};
+
+/// Error that names `option` and the limit where `time` is longer, or less than nothing.
+inline void check_time(const std::string& option, std::chrono::milliseconds time) {
+  check(time.count() >= 0 && time <= longest_time, option, " is ", time.count(),
+        " ms; it is to be from 0 to ", std::chrono::milliseconds(longest_time).count(), " ms");
+}
 
 /// A message of fixed size: what a rank calls, for others to compare.
 using Note = std::array<char, 256>;

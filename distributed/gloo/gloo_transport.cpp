@@ -407,6 +407,8 @@ std::shared_ptr<Transport> connect_gloo(const Environment& environment, const Jo
   check(environment.ranks <= most_ranks, "join: ", environment.ranks, " ranks; there are at most ",
         most_ranks);
   const milliseconds peer_timeout = options.peer_timeout.value_or(milliseconds(0));
+  check_time("join: timeout", options.timeout);
+  check_time("join: peer_timeout", peer_timeout);
   check(peer_timeout.count() == 0 || peer_timeout >= 4 * beat_time, "join: a peer timeout of ",
         peer_timeout.count(), " ms; heartbeats come every ", beat_time.count(), " ms: give 0 or at least ",
         4 * beat_time.count());
