@@ -19,8 +19,8 @@ namespace reprise {
 /// a loss, a flag or a count that code decides by, is computed; of the rest most is 0.
 ///
 /// Tensors from before keep their values; those from within have none after it, either. On GPUs it changes nothing. Calls of an
-/// imagined group return at once (distributed/imagined/imagined_group.h). Those of a group with real ranks are Errors, and so are
-/// offloading and writing tensors to a file.
+/// imagined group return at once (distributed/imagined/imagined_group.h). Those of a group with real ranks are Errors, and so is
+/// writing tensors to a file; what is offloaded goes nowhere, and is counted as ever.
 class NoCompute {
  public:
   NoCompute() : before_(std::exchange(on_, true)) {}

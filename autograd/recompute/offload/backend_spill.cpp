@@ -3,6 +3,7 @@
 
 #include "reprise/autograd/recompute/offload/offloaded_storage.h"
 #include "reprise/autograd/recompute/offload/spill_file.h"
+#include "reprise/core/no_compute.h"
 
 namespace reprise::recompute {
 namespace {
@@ -13,11 +14,12 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 class SpilledStorage final : public OffloadedStorage {
  public:
-  SpilledStorage(std::shared_ptr<SpillFile> file, SpillFile::Extent extent, MemoryCategory category,
-                 std::shared_ptr<OffloadTally> tally)
+  SpilledStorage(std::shared_ptr<SpillFile> file, SpillFile::Extent extent, bool is_written,
+                 MemoryCategory category, std::shared_ptr<OffloadTally> tally)
       : OffloadedStorage(size_t(extent.bytes), category, std::move(tally)),
         file_(std::move(file)),
-        extent_(extent) {}
+        extent_(extent),
+        is_written_(is_written) {}
   ~SpilledStorage() override { file_->release(extent_); }
 
  private:
@@ -25,8 +27,9 @@ class SpilledStorage final : public OffloadedStorage {
 
   Tensor end_read() override {
     auto start = std::chrono::steady_clock::now();
-    Tensor bytes = Tensor::empty({extent_.bytes}, DType::u8);
-    file_->read(extent_, bytes.view().data);
+    Tensor bytes =
+        is_written_ ? Tensor::empty({extent_.bytes}, DType::u8) : Tensor::zeros({extent_.bytes}, DType::u8);
+    if (is_written_ && !NoCompute::is_on()) file_->read(extent_, bytes.view().data);
     tally().change([&](OffloadStats& stats) {
       stats.seconds_waited += seconds_since(start);
       stats.read_bytes += uint64_t(extent_.bytes);
@@ -36,6 +39,7 @@ class SpilledStorage final : public OffloadedStorage {
 
   std::shared_ptr<SpillFile> file_;
   SpillFile::Extent extent_;
+  const bool is_written_;  // what was put within a NoCompute has no values
 };
 
 class SpillBackend final : public OffloadBackend {
@@ -45,9 +49,11 @@ class SpillBackend final : public OffloadBackend {
 
   std::shared_ptr<OffloadedStorage> put(const Tensor& bytes) override {
     auto start = std::chrono::steady_clock::now();
-    SpillFile::Extent extent = file_->write(bytes.view().data, size_t(bytes.numel()));
+    const bool is_written = !NoCompute::is_on();
+    const auto count = size_t(bytes.numel());
+    SpillFile::Extent extent = is_written ? file_->write(bytes.view().data, count) : file_->reserve(count);
     tally_->change([&](OffloadStats& stats) { stats.seconds_waited += seconds_since(start); });
-    return std::make_shared<SpilledStorage>(file_, extent, bytes.storage()->category(), tally_);
+    return std::make_shared<SpilledStorage>(file_, extent, is_written, bytes.storage()->category(), tally_);
   }
   void settle(size_t) override {}  // it is written, and nothing here holds it
   size_t reserved_bytes() const override { return size_t(file_->size()); }

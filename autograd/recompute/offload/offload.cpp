@@ -4,7 +4,6 @@
 #include <iostream>
 
 #include "reprise/core/cuda/runtime.h"
-#include "reprise/core/no_compute.h"
 #include "reprise/core/overlap.h"
 
 namespace reprise::recompute {
@@ -64,7 +63,6 @@ void Offload::move_off(OffloadedTensor& tensor) {
     return;  // changed: fetching it is an Error
   ByteRange range = range_of(x);
   if (range.end - range.begin < options_.min_bytes || stays_anyway(x.storage()->category())) return;
-  check(!NoCompute::is_on(), "offload: within a NoCompute there is nothing to write to a file");
   check(
       x.device().is_cpu() || !cuda::is_capturing(current_stream(x.device()).handle()),
       "offload: a CUDA graph is captured, which cannot offload tensors of its own; capture without offload");

@@ -41,7 +41,7 @@ SpillFile::SpillFile(std::filesystem::path folder)
 SpillFile::~SpillFile() { close(file_); }
 
 SpillFile::Extent SpillFile::write(const void* data, size_t bytes) {
-  Extent extent = take((int64_t(bytes) + page - 1) / page * page);
+  const Extent extent = reserve(bytes);
   for (size_t done = 0; done < bytes;) {
     ssize_t written = pwrite(file_, static_cast<const char*>(data) + done, bytes - done,
                              off_t(extent.offset) + off_t(done));
@@ -53,7 +53,11 @@ SpillFile::Extent SpillFile::write(const void* data, size_t bytes) {
     }
     done += size_t(written);
   }
-  return {extent.offset, int64_t(bytes)};
+  return extent;
+}
+
+SpillFile::Extent SpillFile::reserve(size_t bytes) {
+  return {take((int64_t(bytes) + page - 1) / page * page).offset, int64_t(bytes)};
 }
 
 void SpillFile::read(const Extent& extent, void* data) const {

@@ -24,6 +24,8 @@ class SpillFile {
 
   /// Error naming the folder and the bytes, if the disk is full for one; the file is as before then.
   Extent write(const void* data, size_t bytes);
+  /// Room in which nothing is written.
+  Extent reserve(size_t bytes);
   void read(const Extent& extent, void* data) const;
   /// Asks the system to have the extent in memory soon.
   void prefetch(const Extent& extent) const noexcept;

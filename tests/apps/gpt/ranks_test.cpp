@@ -49,6 +49,15 @@ TEST_F(Ranks, HaveTheBitsOfOneProcess) {
     }
 }
 
+// Tensors of a size that leaves memory; what a step takes is told beforehand by one that computes nothing.
+TEST_F(Ranks, ThatOffloadHaveTheBitsOfOneProcess) {
+  auto with = [&](const char* ranks) {
+    return train(std::string("offload") + ranks, {"--recompute", "offload", "--width", "64", "--context",
+                                                  "64", "--batch", "4", "--ranks", ranks});
+  };
+  expect_same_checkpoints(with("2"), with("1"));
+}
+
 TEST_F(Ranks, WithoutAccumulateCutTheRowsOfAStep) {
   Arguments cut = train_arguments(data, folder / "cut", 4, {"--batch", "4", "--ranks", "2"});
   const std::string out = testing::run(cut);
