@@ -141,7 +141,8 @@ void FunctionNode::cast_gradients(TensorList& grads) const {
     if (grads[i].dtype() == wanted) continue;
     // Elsewhere a backward that gives another dtype is wrong, which the pass says.
     auto* leaf = dynamic_cast<AccumulateGrad*>(edges_[i].node.get());
-    if (!under_autocast_ && !(leaf && leaf->leaf().grad_dtype == wanted)) continue;
+    const bool is_cast = under_autocast_ || forward_autocast_.any;  // by autocast, or within the operation
+    if (!is_cast && !(leaf && leaf->leaf().grad_dtype == wanted)) continue;
     MemoryScope memory = gradient_memory(int(i));
     grads[i] = converted(grads[i], wanted);
   }

@@ -186,7 +186,9 @@ class GroupOptimizer : public Optimizer {
   void for_each_state(Body&& body) const {
     for (const StateList& list : state_)
       for_each([&](const ParameterGroup&, const Tensor& parameter, size_t place) {
-        if (const Tensor& own = (*list.tensors)[place]; own.defined())
+        // A parameter that is no longer of 16 bits has no use for what was kept of it.
+        if (const Tensor& own = (*list.tensors)[place];
+            own.defined() && list.form(parameter, parameter.shape()))
           body(std::to_string(place) + "." + list.name, list, parameter, place, own);
       });
   }

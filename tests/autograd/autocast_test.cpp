@@ -281,6 +281,31 @@ TEST(Autocast, AnOperationWithoutAPolicyIsTransparent) {
   EXPECT_EQ(here(), DType::bf16);
 }
 
+// Its backward multiplies, which autocast does in 16 bits.
+struct TransparentProduct : autograd::Function<TransparentProduct> {
+  static constexpr const char* name = "transparent_product";
+  Tensor forward(const Tensor& x, const Tensor& w) {
+    save(x, w);
+    return matmul(x, w);
+  }
+  TensorList backward(const TensorList& dy) {
+    return {matmul(dy[0], transpose(saved(1), 0, 1)), matmul(transpose(saved(0), 0, 1), dy[0])};
+  }
+};
+
+TEST(Autocast, GradientsOfATransparentOperationHaveTheDtypesOfItsArguments) {
+  for (const DType of_x : {DType::f32, DType::bf16}) {
+    const Tensor x = numbers({2, 3}, 1).to(of_x).set_requires_grad(), w = leaf({3, 4}, 2);
+    Autocast scope(test_device(), DType::bf16);
+    sum(TransparentProduct::apply(x, w)).backward();
+    EXPECT_EQ(x.grad().dtype(), of_x);
+    EXPECT_EQ(w.grad().dtype(), DType::f32);
+    const Tensor ones = full({2, 4}, 1.0, DType::bf16, test_device());
+    const Tensor dw = matmul(transpose(x.detach(), 0, 1), ones);
+    EXPECT_EQ(w.grad().to_vector<float>(), dw.to(DType::f32).to_vector<float>());
+  }
+}
+
 // Its own Error says what may be missing; one about equal dtypes stays as it is.
 struct WantsOneDtype : autograd::Function<WantsOneDtype> {
   static constexpr const char* name = "wants_one_dtype";

@@ -1,6 +1,8 @@
 // AdamW on parameters of half types: they are updated in master copies of f32, and are these rounded.
 #include <cmath>
 
+#include "reprise/autograd/ops.h"
+#include "reprise/nn/linear.h"
 #include "reprise/nn/optim/adamw.h"
 #include "reprise/nn/optim/ema.h"
 #include "reprise/tests/nn/optim/half_parameters.h"
@@ -70,6 +72,29 @@ TEST(AdamWMaster, ResumesToTheBit) {
     }
     nn::NamedTensors want = stopped.state_dict(), got = resumed.state_dict();
     EXPECT_TRUE(same_bits(got, want));
+  }
+}
+
+// What was kept of a parameter of 16 bits is no state of the one in f32 that it has become.
+TEST(AdamWMaster, IsNotInTheStateOfAModelThatIsInF32Again) {
+  for (const Master master : {Master::f32, Master::split}) {
+    const AdamWOptions options{.lr = 1e-3, .master = master};
+    nn::Linear layer(4, 3);
+    AdamW optimizer(layer.parameters(), options);
+    const auto step = [&] {
+      sum(layer(ones({2, 4}, layer.weight.dtype()))).backward();
+      optimizer.step();
+      optimizer.zero_grad();
+    };
+    nn::to_precision(layer, DType::bf16);
+    step();
+    nn::to_precision(layer, DType::f32);
+    for (int steps : {0, 1}) {
+      if (steps) step();
+      AdamW resumed(layer.parameters(), options);
+      EXPECT_NO_THROW(resumed.load_state_dict(copy_of(optimizer.state_dict())));
+      expect_same_state(resumed, optimizer);
+    }
   }
 }
 
