@@ -1,6 +1,7 @@
 // Temporary file -> write -> fsync -> rename -> fsync the folder.
 #include "reprise/io/atomic_file.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -21,9 +22,17 @@ File create_temporary(const std::string& path) {
   return File::create(name);
 }
 
+// A rename would put a file in the place of a device or a pipe, /dev/null too. A folder is refused by the rename itself.
+void check_is_no_device(const std::string& path) {
+  struct stat at {};
+  check(::stat(path.c_str(), &at) != 0 || S_ISREG(at.st_mode) || S_ISDIR(at.st_mode), "write: ", path,
+        " is a device, a pipe or a socket, which a file would replace; name a file");
+}
+
 }  // namespace
 
-AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), file_(create_temporary(path_)) {}
+AtomicFile::AtomicFile(std::string path)
+    : path_((check_is_no_device(path), std::move(path))), file_(create_temporary(path_)) {}
 
 AtomicFile::~AtomicFile() {
   if (pending_) file_calls().unlink(file_.path().c_str());

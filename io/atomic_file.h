@@ -10,7 +10,7 @@
 namespace reprise::io {
 
 /// Writes to a temporary file in the same folder; `commit` makes it durable and renames it. Destroyed before
-/// that, it removes the temporary and leaves `path` as it was.
+/// that, it removes the temporary and leaves `path` as it was. Error where that is a device, a pipe or a socket.
 class AtomicFile {
  public:
   explicit AtomicFile(std::string path);

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <set>
 #include <vector>
 
 #include <fmt/core.h>
@@ -117,6 +118,8 @@ class Rank {
     ::setpgid(0, 0);
     ::signal(SIGPIPE, SIG_DFL);
     ::signal(SIGUSR1, SIG_IGN);  // until the rank listens to it
+    ::signal(SIGTTOU,
+             SIG_IGN);  // its group is not the terminal's, and `stty tostop` would stop what it writes
     ::dup2(writer.fd(), STDERR_FILENO);
     if (token) ::fcntl(token.fd(), F_SETFD, 0);  // exec leaves it open
     if (rank == 0) ::fcntl(job.listener.fd(), F_SETFD, 0);
@@ -142,6 +145,11 @@ class Rank {
   void signal(int number) const {
     if (is_running()) ::kill(process_, number);
   }
+  /// A signal of the user's, which may end a rank that does not listen yet: it is interrupted then, as all are.
+  void pass(int number) {
+    signal(number);
+    passed_.insert(number);
+  }
 
   // Passes whole lines on; at the end, what is left.
   void pass_on() {
@@ -161,8 +169,9 @@ class Rank {
   void collect(const char* name) {
     int status = 0;
     if (!is_running() || ::waitpid(process_, &status, WNOHANG) != process_) return;
-    was_killed_ = WIFSIGNALED(status);
-    code_ = was_killed_ ? failed_elsewhere : WEXITSTATUS(status);
+    const bool is_asked = WIFSIGNALED(status) && passed_.contains(WTERMSIG(status));
+    was_killed_ = WIFSIGNALED(status) && !is_asked;
+    code_ = is_asked ? train::interrupted_exit_code : was_killed_ ? failed_elsewhere : WEXITSTATUS(status);
     if (was_killed_)
       train::warn("{}: rank {} (pid {}) was killed by signal {}, {}\n", name, rank_, process_,
                   WTERMSIG(status), ::strsignal(WTERMSIG(status)));
@@ -193,6 +202,7 @@ class Rank {
   std::string line_;
   std::optional<int> code_;
   bool was_killed_ = false;
+  std::set<int> passed_;
 };
 
 class Launcher {
@@ -209,7 +219,9 @@ class Launcher {
       pass_signals();
       end_the_rest();
     }
-    return failure_.value_or(is_interrupted_ ? train::interrupted_exit_code : 0);
+    // Where a signal ended one rank at once, before its first step, others fail for want of it.
+    if (is_interrupted_ && !is_settled_) return train::interrupted_exit_code;
+    return failure_.value_or(0);
   }
 
  private:
@@ -225,7 +237,7 @@ class Launcher {
   void pass_signals() {
     while (const int signal = signals_.next()) {
       if (signal == SIGCHLD) continue;
-      for (const auto& rank : ranks_) rank->signal(signal);
+      for (const auto& rank : ranks_) rank->pass(signal);
     }
     for (const auto& rank : ranks_) {
       if (!rank->is_running()) continue;

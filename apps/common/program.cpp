@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -151,6 +152,7 @@ int tell_end(std::exception_ptr thrown) {
 
 int run_program(const char* name, int argc, char** argv, const std::function<int()>& body) {
   open_standard_streams();
+  std::signal(SIGXFSZ, SIG_IGN);  // what is written beyond `ulimit -f` fails, and is told of
   running = {name, argc, argv};
   std::set_terminate(end_without_handler);
   try {

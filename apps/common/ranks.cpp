@@ -128,6 +128,8 @@ void take_ranks(CLI::App& train, TrainingOptions& o) {
   check(o.ranks == 0 || o.rendezvous.empty(),
         "--rendezvous is for ranks that another launcher starts; --ranks ", o.ranks,
         " starts ranks that know where they meet");
+  check(o.ranks == 0 || o.bind.empty(), "--bind is for ranks that another launcher starts; --ranks ", o.ranks,
+        " starts ranks that meet on this machine's loopback");
   if (!o.rendezvous.empty()) ::setenv(distributed::rendezvous_variable, o.rendezvous.c_str(), 1);
   const distributed::Environment e = environment();
   const bool is_by_itself = e.launcher == "none" || e.launcher == "--ranks";

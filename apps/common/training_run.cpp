@@ -277,6 +277,18 @@ void plan_for_budget(const TrainingOptions& o, const TrainedModel& t, distribute
                                         : format_bytes(strategy.memory_budget));
 }
 
+namespace {
+
+// How a run goes on as it was. The number of ranks is in no config.toml: leaving --ranks out is one, too.
+std::string remedy_of(const std::vector<OptionChange>& changes) {
+  const auto ranks = std::ranges::find(changes, "--ranks", &OptionChange::option);
+  if (ranks == changes.end()) return "leave them out";
+  const std::string given = "give --ranks " + ranks->was;
+  return changes.size() == 1 ? given : given + " and leave the others out";
+}
+
+}  // namespace
+
 void check_changes(const TrainingOptions& o, const std::set<std::string>& fixed, const DataDifference& data) {
   std::vector<OptionChange> changes = o.changes, unfit;
   const std::string& folder = o.trainer.run_folder;
@@ -285,8 +297,8 @@ void check_changes(const TrainingOptions& o, const std::set<std::string>& fixed,
   std::copy_if(changes.begin(), changes.end(), std::back_inserter(unfit),
                [&](const OptionChange& change) { return fixed.contains(change.option); });
   check(changes.empty() || o.change, "--resume: the run in ", folder,
-        " was started with other options: ", to_string(changes),
-        "; leave them out to go on as it was, or add --change to go on with the new ones");
+        " was started with other options: ", to_string(changes), "; ", remedy_of(changes),
+        " to go on as it was, or add --change to go on with the new ones");
   check(unfit.empty(), "--resume: the weights of ", folder, " are not for ", to_string(unfit),
         ": that cannot change; start a new run, with --init-from for the weights");
   check(data.text.empty() || o.change, "--resume: ", data.source, " is not the data that the run in ", folder,

@@ -2,12 +2,15 @@
 #include "reprise/io/atomic_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <map>
 #include <vector>
 
 #include "reprise/io/file_calls.h"
+#include "reprise/io/folder.h"
 #include "reprise/tests/io/temp_folder.h"
 
 namespace reprise::io {
@@ -151,6 +154,19 @@ TEST(AtomicFile, APowerCutAtAnyMomentLeavesOldOrNewWhole) {
     EXPECT_TRUE(contents == "old" || contents == "the new contents") << contents;
   }
   EXPECT_EQ(calls.seen_after_power_cuts.back(), "the new contents");
+}
+
+// As root, /dev/null would be a file from then on.
+TEST(AtomicFiles, TakeTheirPlaceFromNoDeviceOrPipe) {
+  const TempFolder folder;
+  const std::string pipe = folder / "pipe", link = folder / "link";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::filesystem::create_symlink("pipe", link);
+  for (const std::string& path : {pipe, link, std::string("/dev/null")})
+    testing::expect_error([&] { write_file(path, "text"); },
+                          "write: " + path + " is a device, a pipe or a socket");
+  EXPECT_EQ(std::filesystem::status(pipe).type(), std::filesystem::file_type::fifo);
+  EXPECT_EQ(names_in(folder / ""), (std::vector<std::string>{"link", "pipe"})) << "nothing is left behind";
 }
 
 }  // namespace

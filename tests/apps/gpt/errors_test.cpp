@@ -1,5 +1,7 @@
 // Bad input: exit code 2 and one line that says what and where; nothing is overwritten.
 // labels: end-to-end
+#include <sys/resource.h>
+
 #include "reprise/tests/apps/gpt/program.h"
 #include "reprise/train/checkpoint.h"
 
@@ -171,6 +173,19 @@ TEST(Refusals, ADamagedCheckpointIsNeitherSampledNorEvaluatedNorResumed) {
   expect_refused(train_arguments(data, out, 4, {"--resume"}), {fs::path(checkpoint).filename()});
   expect_refused({"sample", "--run", folder / "none"}, {folder / "none"});
   expect_refused({"sample", "--run", folder.path()}, {folder.path(), "checkpoint"});
+}
+
+TEST(Refusals, AFileBeyondTheLimitOfTheShellIsAnError) {
+  TempFolder folder;
+  const std::string data = folder.write("t.txt", tiny_text());
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{8192, before.rlim_max};  // as `ulimit -f` says, of which a signal comes
+  setrlimit(RLIMIT_FSIZE, &small);
+  Program program(train_arguments(data, folder / "run", 2, {"--width", "32"}));
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(program.wait(), 2) << program.err();
+  EXPECT_NE(program.err().find("File too large"), std::string::npos) << program.err();
 }
 
 TEST(Refusals, ALossThatIsNotANumberStopsBeforeTheUpdate) {

@@ -168,6 +168,8 @@ TEST_F(Ranks, HaveATokenThatNoEnvironmentShows) {
 TEST_F(Ranks, WhereTheyMeetIsNoOptionOfTheRun) {
   expect_refused(arguments("a", {"--ranks", "2", "--rendezvous", "localhost:7000"}),
                  {"--rendezvous is for ranks that another launcher starts"});
+  expect_refused(arguments("a", {"--ranks", "2", "--bind", "127.0.0.2"}),
+                 {"--bind is for ranks that another launcher starts; --ranks 2 starts ranks that meet"});
   testing::run(
       arguments("one", {"--rendezvous", "localhost:7000", "--token-file", "x", "--bind", "localhost"}, 1));
   const std::string config = text_of(folder / "one/config.toml");

@@ -62,7 +62,7 @@ TEST_F(Reduce, AnotherSumOrNumberIsAChange) {
   train("run", {"--reduce", "fast", "--ranks", "2", "--stop-after", "2"});
   expect_refused_on_ranks("run", {"--ranks", "2", "--reduce", "tree"}, "--reduce fast (now tree)");
   expect_refused_on_ranks("run", {"--ranks", "4"}, "--ranks 2 (now 4)");
-  expect_refused(resume("run", {}), {"--ranks 2 (now 1)", "--change"});
+  expect_refused(resume("run", {}), {"--ranks 2 (now 1); give --ranks 2 to go on as it was", "--change"});
   testing::run(resume("run", {"--ranks", "2", "--stop-after", "2"}));
   testing::run(resume("run", {"--ranks", "2", "--reduce", "fast"}));
   expect_same_checkpoints(folder / "run", folder / "whole");

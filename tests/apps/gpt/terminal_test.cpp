@@ -1,6 +1,8 @@
 // The progress line on a terminal: one row that is rewritten, and never longer than the terminal is wide.
 #include <pty.h>
+#include <termios.h>
 
+#include "reprise/distributed/gloo/gloo_transport.h"
 #include "reprise/tests/apps/gpt/program.h"
 
 namespace reprise {
@@ -10,7 +12,7 @@ using testing::Arguments;
 using testing::TempFolder;
 
 // All that the program writes to a terminal of this width.
-std::string on_terminal(const Arguments& arguments, unsigned short columns) {
+std::string on_terminal(const Arguments& arguments, unsigned short columns, bool stops_writers = false) {
   std::vector<const char*> argv = {testing::gpt_program()};
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
   argv.push_back(nullptr);
@@ -19,6 +21,10 @@ std::string on_terminal(const Arguments& arguments, unsigned short columns) {
   pid_t child = forkpty(&terminal, nullptr, nullptr, &size);
   if (child == 0) {
     setenv("TERM", "xterm", 1);
+    termios modes{};
+    tcgetattr(STDOUT_FILENO, &modes);
+    if (stops_writers) modes.c_lflag |= TOSTOP;
+    tcsetattr(STDOUT_FILENO, TCSANOW, &modes);
     execv(argv[0], const_cast<char* const*>(argv.data()));
     _exit(127);
   }
@@ -51,6 +57,16 @@ TEST(Terminal, TheProgressLineFitsIntoOneRow) {
     EXPECT_TRUE(columns < 40 || last.starts_with("step 20/20  loss ")) << last;
     EXPECT_TRUE(columns < 80 || last.find("eta 0:00") != std::string::npos) << last;
   }
+}
+
+// As `stty tostop` says, for programs in the background: of ranks that are no matter of the user's.
+TEST(Terminal, RanksWriteWhereBackgroundProgramsAreStopped) {
+  if (!distributed::has_gloo()) GTEST_SKIP() << "this build has no Gloo";
+  TempFolder folder;
+  const std::string data = folder.write("t.txt", testing::tiny_text());
+  const Arguments arguments =
+      testing::train_arguments(data, folder / "run", 4, {"--accumulate", "2", "--ranks", "2"});
+  EXPECT_NE(on_terminal(arguments, 80, true).find("Done: step 4"), std::string::npos);
 }
 
 }  // namespace
