@@ -118,8 +118,8 @@ class Rank {
     ::setpgid(0, 0);
     ::signal(SIGPIPE, SIG_DFL);
     ::signal(SIGUSR1, SIG_IGN);  // until the rank listens to it
-    ::signal(SIGTTOU,
-             SIG_IGN);  // its group is not the terminal's, and `stty tostop` would stop what it writes
+    // Its group is not the terminal's, which by `stty tostop` would stop it where it writes.
+    ::signal(SIGTTOU, SIG_IGN);
     ::dup2(writer.fd(), STDERR_FILENO);
     if (token) ::fcntl(token.fd(), F_SETFD, 0);  // exec leaves it open
     if (rank == 0) ::fcntl(job.listener.fd(), F_SETFD, 0);
