@@ -80,6 +80,10 @@ int run_explain(const ExplainCommand& c) {
   const Workload& workload = *made;
   train::print("{}, {}\n\n", workload.to_string(), c.workload.precision);
   Trainee trainee(workload, c.storage);
+  const auto held_parameters = [&] {  // beside weights and buffers, what a model keeps, as tables of angles
+    return allocator(workload.device).stats().by_category[size_t(MemoryCategory::parameters)];
+  };
+  const size_t held_before = held_parameters();
   trainee.step(0, workload.batch(0, workload.rows));  // makes the optimizer's state
   const Batch batch = workload.batch(0, workload.rows);
   const std::vector<nn::SavedCell> cells = nn::saved_by_layer(trainee.step_case(batch));
@@ -97,13 +101,8 @@ int run_explain(const ExplainCommand& c) {
   trainee.forward(0, workload.batch(0, workload.rows)).backward();
   print_held("their gradients", bytes_of(trainee.gradients()));
   print_held("the optimizer's state", bytes_of(trainee.optimizer_state()));
-  const MemoryStats stats = allocator(workload.device).stats();
-  size_t listed = 0;
-  for (const auto& tensors : {parameters, trainee.model.module->named_buffers()})
-    for (const auto& [dtype, count] : bytes_of(tensors)) listed += count;
-  const size_t held = stats.by_category[size_t(MemoryCategory::parameters)];
-  if (held > listed)
-    train::print("{:<28}{:>12}   of f32 weights, in 16 bits\n", "shadows", format_bytes(held - listed));
+  if (const size_t held = held_parameters(); held > held_before)
+    train::print("{:<28}{:>12}   of f32 weights, in 16 bits\n", "shadows", format_bytes(held - held_before));
   return 0;
 }
 

@@ -90,6 +90,8 @@ TEST(Explain, KnowsShadows) {
   EXPECT_EQ(line_of(explained("f32"), "shadows"), "");
   const double weights = 65 * 256 + 2 * 12 * 256 * 256;
   EXPECT_NE(line_of(explained("bf16"), "shadows").find(mib(2 * weights)), std::string::npos);
+  const ProgramResult llama = run_recompute({"explain", "--model", "llama_tiny", "--precision", "f32"});
+  EXPECT_EQ(line_of(llama.out, "shadows"), "") << "a table of angles is none: " << llama.out << llama.err;
 }
 
 // A block keeps 12 numbers for each channel of a token (docs/recompute.md): in f32 48 bytes, under autocast 28,
