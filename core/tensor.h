@@ -60,8 +60,7 @@ class Tensor {
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
 
   /// The first element, for the host to read and write. Error if T is not the dtype, or if the tensor is not
-  /// on the CPU. Whoever writes says so by `storage()->bump_version()`: what is kept of the values, such as a weight's
-  /// 16-bit copy or its master, is else not made again, and backward reads what is saved without noticing.
+  /// on the CPU.
   template <class T>
   T* data() const {
     check(device().is_cpu(), "data: the tensor is on ", device(),
