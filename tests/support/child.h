@@ -23,6 +23,9 @@ extern "C" [[gnu::used]] inline int __lsan_is_turned_off() {
   return getpid() != reprise::testing::first_process;
 }
 
+// In programs with AddressSanitizer; most tests are compiled without asking for it (tests/CMakeLists.txt).
+extern "C" [[gnu::weak]] void __asan_init();
+
 namespace reprise::testing {
 
 constexpr unsigned child_seconds = 60;
@@ -55,9 +58,7 @@ inline std::string describe(int status) {
 /// AddressSanitizer's malloc, stays held in the child: there it waits until all others sleep, as those of the pool do.
 inline pid_t fork_at_rest() {
   std::fflush(nullptr);
-#if defined(__SANITIZE_ADDRESS__)
-  while (!other_threads_sleep()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-#endif
+  while (&__asan_init && !other_threads_sleep()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return fork();
 }
 
