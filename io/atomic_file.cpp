@@ -22,17 +22,18 @@ File create_temporary(const std::string& path) {
   return File::create(name);
 }
 
-// A rename would put a file in the place of a device or a pipe, /dev/null too. A folder is refused by the rename itself.
-void check_is_no_device(const std::string& path) {
+// `path`. A rename would put a file in the place of a device or a pipe, /dev/null too. A folder is refused by the rename itself.
+std::string no_device(std::string path) {
   struct stat at {};
   check(::stat(path.c_str(), &at) != 0 || S_ISREG(at.st_mode) || S_ISDIR(at.st_mode), "write: ", path,
         " is a device, a pipe or a socket, which a file would replace; name a file");
+  return path;
 }
 
 }  // namespace
 
 AtomicFile::AtomicFile(std::string path)
-    : path_((check_is_no_device(path), std::move(path))), file_(create_temporary(path_)) {}
+    : path_(no_device(std::move(path))), file_(create_temporary(path_)) {}
 
 AtomicFile::~AtomicFile() {
   if (pending_) file_calls().unlink(file_.path().c_str());

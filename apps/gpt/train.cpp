@@ -210,7 +210,7 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
     const Tensor tokens = training.crops.batch(0, 0, c.batch).tokens.to(device);
     return training.model.blocks().profile(tokens, options);
   });
-  group.barrier();  // a signal ends all ranks at once, or none
+  group.barrier();  // a signal finds all ranks before their first step, or none, but for a moment
   interrupts.defer();
   std::optional<train::NewRunFolder> new_folder;
   if (!c.trainer.resume && group.rank() == 0) folder = new_folder.emplace(folder, "gpt", tell).path();

@@ -271,7 +271,7 @@ int train_on(distributed::ProcessGroup& group, TrainCommand c, train::InterruptS
   manual_seed(uint64_t(c.seed));
   Training training(c, classifier, images, device, goes_on, group);
   training.prepare(c, device);
-  group.barrier();  // a signal ends all ranks at once, or none
+  group.barrier();  // a signal finds all ranks before their first step, or none, but for a moment
   interrupts.defer();
   std::optional<train::NewRunFolder> new_folder;
   if (!c.trainer.resume && group.rank() == 0) folder = new_folder.emplace(folder, "vit", tell).path();
