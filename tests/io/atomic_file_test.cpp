@@ -156,13 +156,13 @@ TEST(AtomicFile, APowerCutAtAnyMomentLeavesOldOrNewWhole) {
   EXPECT_EQ(calls.seen_after_power_cuts.back(), "the new contents");
 }
 
-// As root, /dev/null would be a file from then on.
+// As root, /dev/null would be a file from then on; a test that tried it would leave that behind where it fails.
 TEST(AtomicFiles, TakeTheirPlaceFromNoDeviceOrPipe) {
   const TempFolder folder;
   const std::string pipe = folder / "pipe", link = folder / "link";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   std::filesystem::create_symlink("pipe", link);
-  for (const std::string& path : {pipe, link, std::string("/dev/null")})
+  for (const std::string& path : {pipe, link})
     testing::expect_error([&] { write_file(path, "text"); },
                           "write: " + path + " is a device, a pipe or a socket");
   EXPECT_EQ(std::filesystem::status(pipe).type(), std::filesystem::file_type::fifo);
